@@ -14,14 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
-	"sigs.k8s.io/mcs-api/config/crd"
 )
 
 const (
@@ -29,55 +27,8 @@ const (
 	fieldManager = "kubetest"
 	// settle bounds the wait for what controllers and discovery owe an object
 	// before it is admitted: a CRD's endpoint, a namespace's service account.
-	settle = 15 * time.Second
+	settle = 30 * time.Second
 )
-
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-// InstallCRDs installs the CRDs of the MCS API, as the mcs-api module of the
-// root go.mod has them, and returns when the API server serves them.
-func (c *Cluster) InstallCRDs(ctx context.Context) error {
-	files := [][]byte{crd.ServiceExportCRD, crd.ServiceImportCRD}
-	if err := c.Apply(ctx, files...); err != nil {
-		return fmt.Errorf("install CRDs: %w", err)
-	}
-	client, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		return fmt.Errorf("install CRDs: %w", err)
-	}
-	objects, err := decode(files...)
-	if err != nil {
-		return fmt.Errorf("install CRDs: %w", err)
-	}
-	for _, object := range objects {
-		name := object.GetName()
-		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, settle, true, func(ctx context.Context) (bool, error) {
-			live, err := client.Resource(crds).Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return false, err
-			}
-			return established(live), nil
-		})
-		if err != nil {
-			return fmt.Errorf("install CRDs: wait until %s is established in %s: %w", name, c.name, err)
-		}
-	}
-	return nil
-}
-
-func established(crd *unstructured.Unstructured) bool {
-	conditions, _, err := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	if err != nil {
-		return false
-	}
-	for _, condition := range conditions {
-		fields, ok := condition.(map[string]any)
-		if ok && fields["type"] == "Established" && fields["status"] == "True" {
-			return true
-		}
-	}
-	return false
-}
 
 // Apply applies every object of the YAML documents by server-side apply, as
 // admin, in their order. An object that has a status gets it, too, by the
