@@ -1,0 +1,10 @@
+// Package source reads ServiceImports and imported EndpointSlices from the
+// local API server and keeps a [zone.Zone] of them.
+//
+// Each resource is followed by a client-go Reflector that feeds the zone's
+// Builder through the small store interface: the objects are cut down to what
+// DNS needs while they are decoded, and there is one copy. No zone is handed
+// out before every watch has delivered its first list, so that a name is never
+// denied for want of data; afterwards the last state stays, whatever the API
+// server does.
+package source
