@@ -1,0 +1,201 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	mcsclient "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
+	"github.com/k8s-mcs/k8s-mcs/internal/watch"
+	"github.com/k8s-mcs/k8s-mcs/syncd/plan"
+)
+
+// Errors that a caller branches on.
+var (
+	// ErrStale: the plan was made on an object that has changed since. The fresh
+	// one is in the Cache: plan again at once.
+	ErrStale = errors.New("planned on an old state")
+	// ErrNameTaken: an object of somebody else has the name; it is left alone.
+	ErrNameTaken = errors.New("the name is taken by an object that is not syncd's")
+	// ErrNamespaceGone: the namespace goes or went away, and all in it.
+	ErrNamespaceGone = errors.New("the namespace is gone")
+)
+
+// Writer makes API calls in the local cluster.
+type Writer struct {
+	Kube  kubernetes.Interface
+	MCS   mcsclient.Interface
+	Cache *Cache
+	// Wrote is told of each call: the resource, the verb, and its error.
+	Wrote func(resource string, verb plan.Verb, err error)
+}
+
+// Service carries out a change of a derived Service and returns it as it then
+// stands, nil when there is none.
+func (w *Writer) Service(ctx context.Context, change plan.Change[*corev1.Service]) (*corev1.Service, error) {
+	if change.Verb == plan.None {
+		return change.Object, nil
+	}
+	key, err := mcs.ParseServiceKey(change.Object.Annotations[mcs.AnnotationOrigin])
+	if err != nil {
+		return nil, fmt.Errorf("%s Service %s/%s: %w", change.Verb, change.Object.Namespace, change.Object.Name, err)
+	}
+	return do(ctx, w, "services", w.Kube.CoreV1().Services(change.Object.Namespace), w.Cache.Services,
+		func(s *corev1.Service) bool { return plan.OwnsService(s, key) }, change)
+}
+
+// EndpointSlices carries out changes of mirrored slices. One that fails does not
+// keep the others back; the errors are joined.
+func (w *Writer) EndpointSlices(ctx context.Context, changes []plan.Change[*discoveryv1.EndpointSlice]) error {
+	var failed []error
+	for _, change := range changes {
+		_, err := do(ctx, w, "endpointslices", w.Kube.DiscoveryV1().EndpointSlices(change.Object.Namespace), w.Cache.Slices,
+			func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcs.LabelSliceManagedBy] == mcs.ManagedBy }, change)
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// ServiceImport carries out a change of an import, but for its status, and
+// returns it as it then stands, nil when there is none.
+func (w *Writer) ServiceImport(ctx context.Context, change plan.Change[*api.ServiceImport]) (*api.ServiceImport, error) {
+	if change.Verb == plan.None {
+		return change.Object, nil
+	}
+	return do(ctx, w, "serviceimports", w.MCS.MulticlusterV1beta1().ServiceImports(change.Object.Namespace), w.Cache.Imports, plan.OwnsImport, change)
+}
+
+// ImportStatus carries out a change of an import's status.
+func (w *Writer) ImportStatus(ctx context.Context, change plan.Change[*api.ServiceImport]) error {
+	if change.Verb == plan.None {
+		return nil
+	}
+	client := statusClient[*api.ServiceImport]{w.MCS.MulticlusterV1beta1().ServiceImports(change.Object.Namespace)}
+	_, err := do(ctx, w, "serviceimports/status", client, w.Cache.Imports, plan.OwnsImport, change)
+	return err
+}
+
+// ExportStatus carries out a change of a ServiceExport's status.
+func (w *Writer) ExportStatus(ctx context.Context, change plan.Change[*api.ServiceExport]) error {
+	if change.Verb == plan.None {
+		return nil
+	}
+	client := statusClient[*api.ServiceExport]{w.MCS.MulticlusterV1beta1().ServiceExports(change.Object.Namespace)}
+	_, err := do(ctx, w, "serviceexports/status", client, w.Cache.Exports, func(*api.ServiceExport) bool { return true }, change)
+	return err
+}
+
+// client is the part of a typed client that writes.
+type client[T any] interface {
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// statusClient updates the status instead of the object.
+type statusClient[T any] struct {
+	inner interface {
+		client[T]
+		UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+	}
+}
+
+func (c statusClient[T]) Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error) {
+	return c.inner.Create(ctx, object, options)
+}
+
+func (c statusClient[T]) Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error) {
+	return c.inner.UpdateStatus(ctx, object, options)
+}
+
+func (c statusClient[T]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	return c.inner.Delete(ctx, name, options)
+}
+
+func (c statusClient[T]) Get(ctx context.Context, name string, options metav1.GetOptions) (T, error) {
+	return c.inner.Get(ctx, name, options)
+}
+
+// do makes the call of one change and takes its answer into the table.
+func do[T metav1.Object](ctx context.Context, w *Writer, resource string, c client[T], table *watch.Table[T], owns func(T) bool, change plan.Change[T]) (T, error) {
+	var (
+		none  T
+		after = change.Object
+		err   error
+	)
+	switch change.Verb {
+	case plan.None:
+		return change.Object, nil
+	case plan.Create:
+		after, err = c.Create(ctx, change.Object, metav1.CreateOptions{})
+	case plan.Update:
+		after, err = c.Update(ctx, change.Object, metav1.UpdateOptions{})
+	case plan.Delete:
+		uid := change.Object.GetUID()
+		err = c.Delete(ctx, change.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	}
+	w.Wrote(resource, change.Verb, err)
+	describe := func(err error) error {
+		return fmt.Errorf("%s %s %s/%s: %w", change.Verb, resource, change.Object.GetNamespace(), change.Object.GetName(), err)
+	}
+	switch {
+	case err == nil && change.Verb == plan.Delete:
+		table.Forget(change.Object)
+		return none, nil
+	case err == nil:
+		table.Put(after)
+		return after, nil
+	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+		return none, describe(ErrNamespaceGone)
+	case isNamespaceMissing(err):
+		return none, describe(ErrNamespaceGone)
+	case apierrors.IsNotFound(err) && change.Verb != plan.Create:
+		table.Forget(change.Object)
+		if change.Verb == plan.Delete {
+			return none, nil
+		}
+		return none, describe(ErrStale)
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return none, describe(refresh(ctx, c, table, owns, change.Object))
+	}
+	return none, describe(err)
+}
+
+// isNamespaceMissing tells a create in a namespace that is not there from one of
+// a resource that is not served.
+func isNamespaceMissing(err error) bool {
+	status, ok := errors.AsType[*apierrors.StatusError](err)
+	if !ok || !apierrors.IsNotFound(err) {
+		return false
+	}
+	details := status.ErrStatus.Details
+	return details != nil && details.Kind == "namespaces"
+}
+
+// refresh reads an object that turned out to be another than was thought.
+func refresh[T metav1.Object](ctx context.Context, c client[T], table *watch.Table[T], owns func(T) bool, object T) error {
+	fresh, err := c.Get(ctx, object.GetName(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		table.Forget(object)
+		return ErrStale
+	case err != nil:
+		return fmt.Errorf("read it again: %w", err)
+	case !owns(fresh):
+		table.Forget(object)
+		return ErrNameTaken
+	}
+	table.Put(fresh)
+	return ErrStale
+}

@@ -1,0 +1,71 @@
+package model
+
+import (
+	"time"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+)
+
+// Declaration is a ServiceExport, cut to what an offer needs.
+type Declaration struct {
+	Created             time.Time
+	Labels, Annotations map[string]string
+}
+
+// Source is the Service that a ServiceExport names, cut to what an offer needs.
+type Source struct {
+	// ExternalName is true for a Service of that type, which has no backends.
+	ExternalName bool
+	// Derived is true for a Service that syncd made itself.
+	Derived  bool
+	Headless bool
+
+	Ports                 []Port
+	SessionAffinity       string
+	AffinityTimeout       int32
+	InternalTrafficPolicy string
+	TrafficDistribution   string
+	Families              []Family
+}
+
+// Problem is why a ServiceExport offers nothing. Its reason goes into the Valid
+// condition; those of KEP-1645 are used where it has one.
+type Problem struct {
+	Reason  string
+	Message string
+}
+
+// The reasons of a Problem.
+const (
+	ReasonNoService           = "NoService"
+	ReasonInvalidServiceType  = "InvalidServiceType"
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	ReasonDerivedService      = "DerivedService"
+)
+
+// Offer is what a ServiceExport and its Service (nil when there is none) offer
+// to the clusterset, or why they offer nothing (KEP-1645, Exporting Services).
+// The slices are for the caller to add.
+func Offer(cluster mcs.ClusterID, key mcs.ServiceKey, d Declaration, s *Source) (Export, *Problem) {
+	switch {
+	case mcs.ClosedNamespace(key.Namespace):
+		return Export{}, &Problem{ReasonNamespaceNotAllowed, "namespace " + key.Namespace + " is closed to export"}
+	case s == nil:
+		return Export{}, &Problem{ReasonNoService, "no Service " + key.String()}
+	case s.ExternalName:
+		return Export{}, &Problem{ReasonInvalidServiceType, "a Service of type ExternalName cannot be exported"}
+	case s.Derived:
+		return Export{}, &Problem{ReasonDerivedService, "this Service is derived from an import; export the original"}
+	}
+	e := Export{
+		Cluster: cluster, Key: key, Created: d.Created,
+		Kind: ClusterSetIP, Ports: s.Ports,
+		SessionAffinity: s.SessionAffinity, AffinityTimeout: s.AffinityTimeout,
+		InternalTrafficPolicy: s.InternalTrafficPolicy, TrafficDistribution: s.TrafficDistribution,
+		Families: s.Families, Labels: d.Labels, Annotations: d.Annotations,
+	}
+	if s.Headless {
+		e.Kind = Headless
+	}
+	return e, nil
+}

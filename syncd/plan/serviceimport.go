@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
+	"github.com/k8s-mcs/k8s-mcs/syncd/model"
+)
+
+// Words of the Ready condition of a ServiceImport.
+const (
+	ConditionReady              = "Ready"
+	ReasonReady                 = "Ready"
+	ReasonPending               = "Pending"
+	ReasonIPFamilyNotSupported  = "IPFamilyNotSupported"
+	messageReady                = "The service can be reached by its clusterset name"
+	messageNoFamily             = "The exporters share no IP family with this cluster"
+	messageNoService            = "The derived Service has no clusterset IP yet"
+	messageOmittedOffersOfPeers = "; too large to store for a restart without the peer: "
+)
+
+// ImportInput is what a ServiceImport is computed from.
+type ImportInput struct {
+	// Import is nil when nobody exports the service.
+	Import *model.Import
+	// Exports are the offers behind it in order of precedence.
+	Exports []model.Export
+	// Service is the derived Service as it stands now, nil when there is none.
+	Service *corev1.Service
+	// Refusal is why the derived Service could not be written, "" when it could.
+	Refusal string
+	// Have is the ServiceImport as it stands here, nil when there is none.
+	Have *api.ServiceImport
+}
+
+// ServiceImport plans the import object of a service, but for its status.
+func ServiceImport(in ImportInput) Change[*api.ServiceImport] {
+	if in.Import == nil {
+		if in.Have == nil {
+			return Change[*api.ServiceImport]{}
+		}
+		return Change[*api.ServiceImport]{Delete, in.Have, "no cluster exports it any more"}
+	}
+	text, _ := model.EncodeExports(in.Exports)
+	if in.Have == nil {
+		want := &api.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: in.Import.Key.Namespace, Name: in.Import.Key.Name}}
+		setImport(want, in, text)
+		return Change[*api.ServiceImport]{Create, want, "exported, but not imported yet"}
+	}
+	want := in.Have.DeepCopy()
+	setImport(want, in, text)
+	if apiequality.Semantic.DeepEqual(in.Have, want) {
+		return Change[*api.ServiceImport]{Object: in.Have}
+	}
+	return Change[*api.ServiceImport]{Update, want, "the import differs from the merge"}
+}
+
+// ImportStatus plans the status of an import that exists as in.Have. now dates
+// a condition that changes.
+func ImportStatus(in ImportInput, local Local, now metav1.Time) Change[*api.ServiceImport] {
+	want := in.Have.DeepCopy()
+	want.Status = importStatus(in, local, now)
+	if apiequality.Semantic.DeepEqual(in.Have.Status, want.Status) {
+		return Change[*api.ServiceImport]{Object: in.Have}
+	}
+	return Change[*api.ServiceImport]{Update, want, "the status differs from what is"}
+}
+
+// OwnsImport reports whether a ServiceImport is syncd's.
+func OwnsImport(i *api.ServiceImport) bool { return i.Labels[mcs.LabelManagedBy] == mcs.ManagedBy }
+
+func setImport(want *api.ServiceImport, in ImportInput, exports string) {
+	before := priorExports(in)
+	want.Labels = exported(want.Labels, before, in.Import.Labels, func(e model.Export) map[string]string { return e.Labels }, validLabel)
+	want.Labels[mcs.LabelManagedBy] = mcs.ManagedBy
+	want.Annotations = exported(want.Annotations, before, in.Import.Annotations, func(e model.Export) map[string]string { return e.Annotations }, validAnnotation)
+	want.Annotations[mcs.AnnotationExports] = exports
+
+	spec := api.ServiceImportSpec{
+		Type:  api.ServiceImportType(in.Import.Kind),
+		Ports: make([]api.ServicePort, 0, len(in.Import.Ports)), // null is refused
+	}
+	for _, p := range in.Import.Ports {
+		spec.Ports = append(spec.Ports, api.ServicePort{
+			Name: p.Name, Protocol: corev1.Protocol(p.Protocol), Port: p.Number, AppProtocol: optional(p.AppProtocol),
+		})
+	}
+	if in.Import.Kind == model.ClusterSetIP {
+		spec.SessionAffinity, spec.SessionAffinityConfig = affinity(*in.Import)
+		if in.Import.InternalTrafficPolicy != "" {
+			policy := corev1.ServiceInternalTrafficPolicy(in.Import.InternalTrafficPolicy)
+			spec.InternalTrafficPolicy = &policy
+		}
+		spec.TrafficDistribution = optional(in.Import.TrafficDistribution)
+		if in.Service != nil {
+			spec.IPs = clusterIPs(in.Service)
+			spec.IPFamilies = slices.Clone(in.Service.Spec.IPFamilies)
+		}
+	}
+	want.Spec = spec
+}
+
+// priorExports are the offers behind the import as it stands: what they
+// exported as labels is ours to take away. An unreadable annotation gives none.
+func priorExports(in ImportInput) []model.Export {
+	if in.Have == nil {
+		return nil
+	}
+	before, _ := model.DecodeExports(in.Import.Key, in.Have.Annotations[mcs.AnnotationExports])
+	return before
+}
+
+func clusterIPs(s *corev1.Service) []string {
+	var ips []string
+	for _, ip := range s.Spec.ClusterIPs {
+		if ip != "" && ip != corev1.ClusterIPNone {
+			ips = append(ips, ip)
+		}
+	}
+	return ips
+}
+
+func importStatus(in ImportInput, local Local, now metav1.Time) api.ServiceImportStatus {
+	status := api.ServiceImportStatus{EndpointSliceObjects: api.EndpointSlicesPresent}
+	for _, c := range in.Import.Clusters {
+		status.Clusters = append(status.Clusters, api.ClusterStatus{Cluster: string(c)})
+	}
+	ready := metav1.Condition{
+		Type: ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonReady, Message: messageReady,
+		ObservedGeneration: in.Have.Generation, LastTransitionTime: now,
+	}
+	switch {
+	case in.Import.Kind == model.Headless:
+	case in.Refusal != "":
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonPending, in.Refusal
+	case len(Families(*in.Import, in.Service, local)) == 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonIPFamilyNotSupported, messageNoFamily
+	case in.Service == nil || len(clusterIPs(in.Service)) == 0:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonPending, messageNoService
+	}
+	if _, omitted := model.EncodeExports(in.Exports); len(omitted) > 0 {
+		names := make([]string, len(omitted))
+		for i, c := range omitted {
+			names[i] = string(c)
+		}
+		ready.Message += messageOmittedOffersOfPeers + strings.Join(names, ", ")
+	}
+	status.Conditions = slices.Clone(in.Have.Status.Conditions)
+	meta.SetStatusCondition(&status.Conditions, ready)
+	return status
+}

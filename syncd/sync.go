@@ -1,0 +1,193 @@
+package syncd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
+	"github.com/k8s-mcs/k8s-mcs/internal/watch"
+	"github.com/k8s-mcs/k8s-mcs/syncd/apply"
+	"github.com/k8s-mcs/k8s-mcs/syncd/config"
+	"github.com/k8s-mcs/k8s-mcs/syncd/merge"
+	"github.com/k8s-mcs/k8s-mcs/syncd/model"
+	"github.com/k8s-mcs/k8s-mcs/syncd/peer"
+	"github.com/k8s-mcs/k8s-mcs/syncd/plan"
+	"github.com/k8s-mcs/k8s-mcs/syncd/status"
+)
+
+const (
+	// workerCount is how many services are worked on at once; each waits for
+	// API calls most of the time.
+	workerCount = 8
+	// A service that fails is tried again after retryFirst, then twice as long
+	// each time, up to retryLast.
+	retryFirst, retryLast = 20 * time.Millisecond, 30 * time.Second
+)
+
+type queue = workqueue.TypedRateLimitingInterface[mcs.ServiceKey]
+
+func newQueue() queue {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[mcs.ServiceKey](retryFirst, retryLast))
+}
+
+// syncer is syncd at work.
+type syncer struct {
+	config  config.Config
+	log     *slog.Logger
+	metrics *metrics
+	clients watch.Clients
+
+	own    *peer.Cluster
+	peers  *peer.Registry
+	cache  *apply.Cache
+	writer *apply.Writer
+	queue  queue
+
+	// families are those of this cluster, nil until they are known.
+	families atomic.Pointer[[]model.Family]
+	ready    atomic.Bool
+}
+
+// sync brings one service to where it should be: what is offered, what is
+// agreed, what should stand here, what has to change, and how it went.
+//
+// The order of writes keeps every step between usable: an import never names a
+// clusterset IP that is not there yet or not there any more.
+func (s *syncer) sync(ctx context.Context, key mcs.ServiceKey) error {
+	exportErr := s.syncExport(ctx, key)
+	if !s.cache.HasNamespace(key.Namespace) {
+		return exportErr // nothing is imported into a namespace that is not here
+	}
+	have, exists := s.cache.Imports.One(key)
+	if exists && !plan.OwnsImport(have) {
+		return errors.Join(exportErr, fmt.Errorf("import %s: ServiceImport: %w", key, apply.ErrNameTaken))
+	}
+	stored, err := storedExports(key, have)
+	if err != nil {
+		s.log.Warn("stored offers are left as they are", "service", key.String(), "err", err)
+	}
+	view := s.peers.View(key, stored)
+	if err != nil && len(view.Unknown) > 0 {
+		return errors.Join(exportErr, err) // what an unknown peer offered cannot be told
+	}
+	var imp *model.Import
+	if merged, ok := merge.Merge(view.Exports, portsOf(have)); ok {
+		imp = &merged
+	}
+	return errors.Join(exportErr, s.write(ctx, key, imp, view, have))
+}
+
+// write makes the objects of one service what they should be.
+func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Import, view model.View, have *api.ServiceImport) error {
+	local := plan.Local{Cluster: s.config.ClusterID, Prefix: s.config.DerivedPrefix, Families: *s.families.Load()}
+	service, _ := s.cache.Services.One(key)
+	slices := s.cache.Slices.Of(key)
+	in := plan.ImportInput{Import: imp, Exports: merge.Order(view.Exports), Service: service, Have: have}
+
+	serviceChange := plan.Service(imp, service, local)
+	sliceChanges := plan.EndpointSlices(imp, view, slices, local)
+	if imp == nil {
+		if held(view, slices) {
+			return nil
+		}
+		_, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in))
+		if err != nil {
+			return err
+		}
+		if err := s.writer.EndpointSlices(ctx, sliceChanges); err != nil {
+			return err
+		}
+		_, err = s.writer.Service(ctx, serviceChange)
+		return err
+	}
+
+	var serviceErr error
+	leaving := serviceChange.Verb == plan.Delete
+	if leaving {
+		in.Service = nil // the import lets go of the address before the Service does
+	} else if in.Service, serviceErr = s.writer.Service(ctx, serviceChange); serviceErr != nil {
+		if !isRefusal(serviceErr) {
+			return serviceErr
+		}
+		in.Service, in.Refusal = service, refusalOf(serviceErr)
+	}
+	sliceErr := s.writer.EndpointSlices(ctx, sliceChanges)
+	written, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in))
+	if err != nil {
+		return errors.Join(serviceErr, sliceErr, err)
+	}
+	if leaving {
+		_, serviceErr = s.writer.Service(ctx, serviceChange)
+	}
+	in.Have = written
+	statusErr := s.writer.ImportStatus(ctx, plan.ImportStatus(in, local, metav1.Now()))
+	return errors.Join(serviceErr, sliceErr, statusErr)
+}
+
+// syncExport writes the conditions of this cluster's own ServiceExport.
+func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey) error {
+	have, exists := s.cache.Exports.One(key)
+	if !exists || have.DeletionTimestamp != nil {
+		return nil
+	}
+	_, problem, declared := s.own.Offer(key)
+	if !declared {
+		return nil // the two readers of one watch are a moment apart; this event comes again
+	}
+	return s.writer.ExportStatus(ctx, status.Export(have, problem, metav1.Now()))
+}
+
+// held reports whether slices of a cluster that cannot be told are here while
+// nothing says what they belong to: then all stays as it is.
+func held(view model.View, slices []*discoveryv1.EndpointSlice) bool {
+	for _, h := range slices {
+		if view.IsUnknown(mcs.ClusterID(h.Labels[mcs.LabelSourceCluster])) {
+			return true
+		}
+	}
+	return false
+}
+
+func storedExports(key mcs.ServiceKey, have *api.ServiceImport) ([]model.Export, error) {
+	if have == nil || have.Annotations[mcs.AnnotationExports] == "" {
+		return nil, nil
+	}
+	return model.DecodeExports(key, have.Annotations[mcs.AnnotationExports])
+}
+
+func portsOf(have *api.ServiceImport) []model.Port {
+	if have == nil {
+		return nil
+	}
+	ports := make([]model.Port, 0, len(have.Spec.Ports))
+	for _, p := range have.Spec.Ports {
+		ports = append(ports, model.Port{Name: p.Name, Protocol: string(p.Protocol), Number: p.Port})
+	}
+	return ports
+}
+
+// isRefusal reports whether the API server took a write for wrong or not
+// allowed, rather than failed to take it: quota, admission, a full service
+// range, or a foreign object under the name.
+func isRefusal(err error) bool {
+	return errors.Is(err, apply.ErrNameTaken) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
+		apierrors.IsInternalError(err) || apierrors.IsBadRequest(err)
+}
+
+// refusalOf is the API's own message, for the condition.
+func refusalOf(err error) string {
+	if s, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		return s.ErrStatus.Message
+	}
+	return err.Error()
+}

@@ -1,0 +1,226 @@
+// Package syncd keeps one cluster's ServiceImports, derived Services and
+// mirrored EndpointSlices equal to what the clusters of its clusterset export.
+package syncd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+	"github.com/k8s-mcs/k8s-mcs/internal/watch"
+	"github.com/k8s-mcs/k8s-mcs/syncd/apply"
+	"github.com/k8s-mcs/k8s-mcs/syncd/config"
+	"github.com/k8s-mcs/k8s-mcs/syncd/peer"
+)
+
+// Client limits. client-go's default of 5 requests a second makes a first sync
+// take minutes; what is asked of a peer is three lists and three watches.
+const (
+	localQPS, localBurst = 200, 400
+	peerQPS, peerBurst   = 20, 40
+)
+
+// syncTimeout bounds the work on one service.
+const syncTimeout = 30 * time.Second
+
+// Run runs syncd until ctx ends. It returns an error only for what cannot mend
+// itself: a configuration that is wrong, or an address that cannot be listened on.
+func Run(ctx context.Context, c config.Config, log *slog.Logger) error {
+	local, err := localConfig(c.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	local.QPS, local.Burst, local.UserAgent = localQPS, localBurst, "syncd"
+	clients, err := watch.NewClients(local)
+	if err != nil {
+		return fmt.Errorf("make clients for this cluster: %w", err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listen for --listen: %w", err)
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newSyncer(c, clients, log)
+	registry := prometheus.NewRegistry()
+	s.metrics.register(registry, s)
+	log.Info("listening", "addr", listener.Addr().String())
+
+	var done sync.WaitGroup
+	done.Go(func() { s.run(ctx) })
+	err = serve(ctx, listener, registry, s)
+	cancel()
+	done.Wait()
+	return err
+}
+
+// localConfig is the configuration for this cluster's API server.
+func localConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		c, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("read in-cluster configuration: %w: outside a pod, give --kubeconfig FILE", err)
+		}
+		return c, nil
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read --kubeconfig %s: %w", kubeconfig, err)
+	}
+	return c, nil
+}
+
+// newSyncer wires the parts: own cluster, peers, cache, writer and queue.
+func newSyncer(c config.Config, clients watch.Clients, log *slog.Logger) *syncer {
+	s := &syncer{
+		config: c, log: log, metrics: newMetrics(), clients: clients,
+		queue: newQueue(),
+	}
+	s.cache = apply.NewCache(s.changed)
+	s.own = peer.NewCluster(peer.Options{
+		ID: c.ClusterID, Clients: clients, Role: "deploy/rbac/syncd.yaml",
+		Log:     log.With("cluster", c.ClusterID, "own", true),
+		Changed: s.changed, Synced: func() {},
+		Also: peer.Stores{Exports: s.cache.Exports, Services: s.cache.Services, Slices: s.cache.Slices},
+	})
+	s.peers = peer.NewRegistry(peer.RegistryOptions{
+		Own:     s.own,
+		Secrets: watch.Secrets(clients.Kube, c.Namespace),
+		Connect: func(config *rest.Config) (watch.Clients, error) {
+			config.QPS, config.Burst, config.UserAgent = peerQPS, peerBurst, "syncd"
+			return watch.NewClients(config)
+		},
+		Log: log, Changed: s.changed, Reset: s.enqueueAll,
+	})
+	s.writer = &apply.Writer{Kube: clients.Kube, MCS: clients.MCS, Cache: s.cache, Wrote: s.metrics.wrote}
+	return s
+}
+
+// run follows everything and works off the queue until ctx ends. It does not
+// wait for the watches to end: one that is between two tries takes its time.
+func (s *syncer) run(ctx context.Context) {
+	go s.own.Run(ctx)
+	go s.peers.Run(ctx)
+	go s.followFamilies(ctx)
+	for _, follow := range []struct {
+		resource watch.Resource
+		store    cache.ReflectorStore
+	}{
+		{watch.ServiceImports(s.clients.MCS, ""), s.cache.Imports},
+		{watch.Namespaces(s.clients.Kube), s.cache.Namespaces},
+	} {
+		go follow.resource.Run(ctx, follow.store, func(err error) { s.own.Report(follow.resource.Name, err) })
+	}
+	s.work(ctx)
+}
+
+// work waits until this cluster and the set of its peers are known, and never
+// for a peer, and then works off the queue.
+func (s *syncer) work(ctx context.Context) {
+	if !s.waitReady(ctx) {
+		return
+	}
+	s.log.Info("own cluster and set of peers are known", "peers", len(s.peers.Statuses()))
+	s.ready.Store(true)
+	s.enqueueAll()
+
+	var workers sync.WaitGroup
+	for range workerCount {
+		workers.Go(func() {
+			for s.next(ctx) {
+			}
+		})
+	}
+	<-ctx.Done()
+	s.queue.ShutDown()
+	workers.Wait()
+}
+
+// waitReady looks every 20 ms, which is cheap and happens once.
+func (s *syncer) waitReady(ctx context.Context) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if len(s.waitingFor()) == 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-tick.C:
+		}
+	}
+}
+
+// waitingFor names what of this cluster has not been read yet.
+func (s *syncer) waitingFor() []string {
+	missing := s.cache.Missing()
+	if len(missing) == 0 && !s.own.HasSynced() {
+		missing = append(missing, "exports of this cluster") // the second reader of the same watches
+	}
+	if !s.peers.HasSynced() {
+		missing = append(missing, "peer secrets")
+	}
+	if s.families.Load() == nil {
+		missing = append(missing, "IP families")
+	}
+	return missing
+}
+
+// next works off one service; false means that the queue is shut down.
+func (s *syncer) next(ctx context.Context) bool {
+	key, shutdown := s.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer s.queue.Done(key)
+	// A write in hand is finished when syncd ends, and one that hangs is given up.
+	writeCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), syncTimeout)
+	defer cancel()
+	start := time.Now()
+	err := s.sync(writeCtx, key)
+	s.metrics.synced(time.Since(start), err)
+	switch {
+	case err == nil, errors.Is(err, apply.ErrNamespaceGone), ctx.Err() != nil:
+		s.queue.Forget(key)
+	case errors.Is(err, apply.ErrStale):
+		s.log.Debug("plan again", "service", key.String(), "err", err)
+		s.queue.AddRateLimited(key)
+	default:
+		s.log.Error("cannot sync service", "service", key.String(), "attempt", s.queue.NumRequeues(key)+1, "err", err)
+		s.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// changed puts a service into the queue, or all services of a namespace.
+func (s *syncer) changed(key mcs.ServiceKey) {
+	if key.Name != "" {
+		s.queue.Add(key)
+		return
+	}
+	for _, k := range s.allKeys() {
+		if k.Namespace == key.Namespace {
+			s.queue.Add(k)
+		}
+	}
+}
+
+func (s *syncer) enqueueAll() {
+	for _, key := range s.allKeys() {
+		s.queue.Add(key)
+	}
+}
+
+func (s *syncer) allKeys() []mcs.ServiceKey { return append(s.peers.Keys(), s.cache.Keys()...) }
