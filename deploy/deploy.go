@@ -11,3 +11,9 @@ import "embed"
 //
 //go:embed rbac/*.yaml
 var RBAC embed.FS
+
+// CRDs has the custom resource definitions: those of the MCS API, and
+// net.gke.io_serviceexports.yaml for `syncd --gke-compat`.
+//
+//go:embed crds/*.yaml
+var CRDs embed.FS

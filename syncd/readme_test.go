@@ -46,9 +46,9 @@ func TestReadmeListsTheFlags(t *testing.T) {
 	if err == nil || err.Error() != flag.ErrHelp.Error() {
 		t.Fatal(err)
 	}
-	documented, real := names(readme(t), "(?m)^\\| `--([a-z-]+)"), names(usage.String(), `(?m)^  -([a-z-]+)`)
-	if !slices.Equal(documented, real) {
-		t.Errorf("README lists %v, syncd has %v", documented, real)
+	documented, actual := names(readme(t), "(?m)^\\| `--([a-z-]+)"), names(usage.String(), `(?m)^  -([a-z-]+)`)
+	if !slices.Equal(documented, actual) {
+		t.Errorf("README lists %v, syncd has %v", documented, actual)
 	}
 }
 
@@ -67,9 +67,9 @@ func TestReadmeListsTheMetrics(t *testing.T) {
 	for d := range described {
 		fmt.Fprintln(&text, d)
 	}
-	documented, real := names(readme(t), "(?m)^\\| `(mcs_[a-z_]+)`"), names(text.String(), `fqName: "([a-z_]+)"`)
-	if !slices.Equal(documented, real) {
-		t.Errorf("README lists %v, syncd has %v", documented, real)
+	documented, actual := names(readme(t), "(?m)^\\| `(mcs_[a-z_]+)`"), names(text.String(), `fqName: "([a-z_]+)"`)
+	if !slices.Equal(documented, actual) {
+		t.Errorf("README lists %v, syncd has %v", documented, actual)
 	}
 }
 

@@ -89,7 +89,10 @@ func (s *syncer) sync(ctx context.Context, key mcs.ServiceKey) error {
 
 // write makes the objects of one service what they should be.
 func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Import, view model.View, have *api.ServiceImport) error {
-	local := plan.Local{Cluster: s.config.ClusterID, Prefix: s.config.DerivedPrefix, Families: *s.families.Load()}
+	local := plan.Local{
+		Cluster: s.config.ClusterID, Prefix: s.config.DerivedPrefix,
+		GKECompat: s.config.GKECompat, Families: *s.families.Load(),
+	}
 	service, _ := s.cache.Services.One(key)
 	slices := s.cache.Slices.Of(key)
 	in := plan.ImportInput{Import: imp, Exports: merge.Order(view.Exports), Service: service, Have: have}
@@ -100,11 +103,14 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 		if held(view, slices) {
 			return nil
 		}
-		_, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in))
+		_, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in, local))
 		if err != nil {
 			return err
 		}
 		if err := s.writer.EndpointSlices(ctx, sliceChanges); err != nil {
+			return err
+		}
+		if err := s.writeEndpoints(ctx, key, nil, nil, local); err != nil {
 			return err
 		}
 		_, err = s.writer.Service(ctx, serviceChange)
@@ -121,8 +127,11 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 		}
 		in.Service, in.Refusal = service, refusalOf(serviceErr)
 	}
-	sliceErr := s.writer.EndpointSlices(ctx, sliceChanges)
-	written, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in))
+	sliceErr := errors.Join(
+		s.writer.EndpointSlices(ctx, sliceChanges),
+		s.writeEndpoints(ctx, key, imp, plan.Standing(slices, sliceChanges), local),
+	)
+	written, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in, local))
 	if err != nil {
 		return errors.Join(serviceErr, sliceErr, err)
 	}
@@ -134,17 +143,33 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 	return errors.Join(serviceErr, sliceErr, statusErr)
 }
 
-// syncExport writes the conditions of this cluster's own ServiceExport.
-func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey) error {
-	have, exists := s.cache.Exports.One(key)
-	if !exists || have.DeletionTimestamp != nil {
+// writeEndpoints makes the v1 Endpoints of a derived Service what they should
+// be, where they are asked for.
+func (s *syncer) writeEndpoints(ctx context.Context, key mcs.ServiceKey, imp *model.Import, standing []*discoveryv1.EndpointSlice, local plan.Local) error {
+	if s.cache.Endpoints == nil {
 		return nil
 	}
+	have, _ := s.cache.Endpoints.One(key)
+	return s.writer.Endpoints(ctx, plan.Endpoints(imp, standing, have, local))
+}
+
+// syncExport writes the conditions of this cluster's own ServiceExports, of both
+// kinds where there are two.
+func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey) error {
 	_, problem, declared := s.own.Offer(key)
 	if !declared {
 		return nil // the two readers of one watch are a moment apart; this event comes again
 	}
-	return s.writer.ExportStatus(ctx, status.Export(have, problem, metav1.Now()))
+	var failed []error
+	if have, ok := s.cache.Exports.One(key); ok && have.DeletionTimestamp == nil {
+		failed = append(failed, s.writer.ExportStatus(ctx, status.Export(have, problem, metav1.Now())))
+	}
+	if s.cache.GKEExports != nil {
+		if have, ok := s.cache.GKEExports.One(key); ok && have.DeletionTimestamp == nil {
+			failed = append(failed, s.writer.GKEExportStatus(ctx, status.Export(have, problem, metav1.Now())))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // held reports whether slices of a cluster that cannot be told are here while

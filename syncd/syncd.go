@@ -87,12 +87,17 @@ func newSyncer(c config.Config, clients watch.Clients, log *slog.Logger) *syncer
 		config: c, log: log, metrics: newMetrics(), clients: clients,
 		queue: newQueue(),
 	}
-	s.cache = apply.NewCache(s.changed)
+	s.cache = apply.NewCache(s.changed, c.GKECompat)
+	also := peer.Stores{Exports: s.cache.Exports, Services: s.cache.Services, Slices: s.cache.Slices}
+	if c.GKECompat {
+		also.GKEExports = s.cache.GKEExports
+	}
 	s.own = peer.NewCluster(peer.Options{
 		ID: c.ClusterID, Clients: clients, Role: "deploy/rbac/syncd.yaml",
-		Log:     log.With("cluster", c.ClusterID, "own", true),
-		Changed: s.changed, Synced: func() {},
-		Also: peer.Stores{Exports: s.cache.Exports, Services: s.cache.Services, Slices: s.cache.Slices},
+		Log:       log.With("cluster", c.ClusterID, "own", true),
+		GKECompat: c.GKECompat,
+		Changed:   s.changed, Synced: func() {},
+		Also: also,
 	})
 	s.peers = peer.NewRegistry(peer.RegistryOptions{
 		Own:     s.own,
@@ -101,9 +106,10 @@ func newSyncer(c config.Config, clients watch.Clients, log *slog.Logger) *syncer
 			config.QPS, config.Burst, config.UserAgent = peerQPS, peerBurst, "syncd"
 			return watch.NewClients(config)
 		},
-		Log: log, Changed: s.changed, Reset: s.enqueueAll,
+		GKECompat: c.GKECompat,
+		Log:       log, Changed: s.changed, Reset: s.enqueueAll,
 	})
-	s.writer = &apply.Writer{Kube: clients.Kube, MCS: clients.MCS, Cache: s.cache, Wrote: s.metrics.wrote}
+	s.writer = &apply.Writer{Clients: clients, Cache: s.cache, Wrote: s.metrics.wrote}
 	return s
 }
 
@@ -113,14 +119,13 @@ func (s *syncer) run(ctx context.Context) {
 	go s.own.Run(ctx)
 	go s.peers.Run(ctx)
 	go s.followFamilies(ctx)
-	for _, follow := range []struct {
-		resource watch.Resource
-		store    cache.ReflectorStore
-	}{
-		{watch.ServiceImports(s.clients.MCS, ""), s.cache.Imports},
-		{watch.Namespaces(s.clients.Kube), s.cache.Namespaces},
-	} {
-		go follow.resource.Run(ctx, follow.store, func(err error) { s.own.Report(follow.resource.Name, err) })
+	follow := func(resource watch.Resource, store cache.ReflectorStore) {
+		go resource.Run(ctx, store, func(err error) { s.own.Report(resource.Name, err) })
+	}
+	follow(watch.ServiceImports(s.clients.MCS, ""), s.cache.Imports)
+	follow(watch.Namespaces(s.clients.Kube), s.cache.Namespaces)
+	if s.config.GKECompat {
+		follow(watch.Endpoints(s.clients.Kube, "").Selecting(mcs.LabelManagedBy+"="+mcs.ManagedBy), s.cache.Endpoints)
 	}
 	s.work(ctx)
 }

@@ -1,5 +1,6 @@
 // Package crds_test compares the CRDs in this folder with those of the mcs-api
-// module that go.mod names.
+// module that go.mod names. The one of net.gke.io is written by hand: no module
+// has it.
 package crds_test
 
 import (
@@ -38,7 +39,7 @@ func TestCRDsAreThoseOfTheModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if _, ok := want[name]; !ok {
+		if _, ok := want[name]; !ok && name != "net.gke.io_serviceexports.yaml" {
 			t.Errorf("%s is not made by make generate", name)
 		}
 	}

@@ -17,6 +17,7 @@ func TestWordsOfTheStandardAreThoseOfItsModules(t *testing.T) {
 		{LabelSliceService, discoveryv1.LabelServiceName},
 		{LabelSliceManagedBy, discoveryv1.LabelManagedBy},
 		{LabelHeadless, corev1.IsHeadlessService},
+		{LabelSkipMirror, discoveryv1.LabelSkipMirror},
 		{AnnotationTriggerTime, corev1.EndpointsLastChangeTriggerTime},
 	} {
 		if c.ours != c.theirs {

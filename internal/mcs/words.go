@@ -61,3 +61,14 @@ const (
 	AnnotationAllowNamespaces = Prefix + "allow-namespaces"
 	AnnotationAllowCIDRs      = Prefix + "allow-cidrs"
 )
+
+// Words of GKE's multi-cluster Services, written with --gke-compat only.
+const (
+	// GKEAnnotationImport, on a derived Service, is the name of its ServiceImport.
+	GKEAnnotationImport = "net.gke.io/service-import"
+	// GKEAnnotationDerived, on a ServiceImport, is the name of its derived Service.
+	GKEAnnotationDerived = "net.gke.io/derived-service"
+	// LabelSkipMirror keeps the API's own controller from making EndpointSlices
+	// out of Endpoints.
+	LabelSkipMirror = "endpointslice.kubernetes.io/skip-mirror"
+)

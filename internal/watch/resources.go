@@ -77,3 +77,8 @@ func Namespaces(client kubernetes.Interface) Resource {
 func Secrets(client kubernetes.Interface, namespace string) Resource {
 	return resource("secrets", &corev1.Secret{}, client.CoreV1().Secrets(namespace))
 }
+
+// Endpoints follows Endpoints.
+func Endpoints(client kubernetes.Interface, namespace string) Resource {
+	return resource("endpoints", &api.Endpoints{}, client.CoreV1().Endpoints(namespace))
+}

@@ -9,8 +9,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	mcsclient "sigs.k8s.io/mcs-api/pkg/client/clientset/versioned"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
@@ -31,9 +29,8 @@ var (
 
 // Writer makes API calls in the local cluster.
 type Writer struct {
-	Kube  kubernetes.Interface
-	MCS   mcsclient.Interface
-	Cache *Cache
+	Clients watch.Clients
+	Cache   *Cache
 	// Wrote is told of each call: the resource, the verb, and its error.
 	Wrote func(resource string, verb plan.Verb, err error)
 }
@@ -48,7 +45,7 @@ func (w *Writer) Service(ctx context.Context, change plan.Change[*corev1.Service
 	if err != nil {
 		return nil, fmt.Errorf("%s Service %s/%s: %w", change.Verb, change.Object.Namespace, change.Object.Name, err)
 	}
-	return do(ctx, w, "services", w.Kube.CoreV1().Services(change.Object.Namespace), w.Cache.Services,
+	return do(ctx, w, "services", w.Clients.Kube.CoreV1().Services(change.Object.Namespace), w.Cache.Services,
 		func(s *corev1.Service) bool { return plan.OwnsService(s, key) }, change)
 }
 
@@ -57,7 +54,7 @@ func (w *Writer) Service(ctx context.Context, change plan.Change[*corev1.Service
 func (w *Writer) EndpointSlices(ctx context.Context, changes []plan.Change[*discoveryv1.EndpointSlice]) error {
 	var failed []error
 	for _, change := range changes {
-		_, err := do(ctx, w, "endpointslices", w.Kube.DiscoveryV1().EndpointSlices(change.Object.Namespace), w.Cache.Slices,
+		_, err := do(ctx, w, "endpointslices", w.Clients.Kube.DiscoveryV1().EndpointSlices(change.Object.Namespace), w.Cache.Slices,
 			func(s *discoveryv1.EndpointSlice) bool { return s.Labels[mcs.LabelSliceManagedBy] == mcs.ManagedBy }, change)
 		if err != nil {
 			failed = append(failed, err)
@@ -72,65 +69,70 @@ func (w *Writer) ServiceImport(ctx context.Context, change plan.Change[*api.Serv
 	if change.Verb == plan.None {
 		return change.Object, nil
 	}
-	return do(ctx, w, "serviceimports", w.MCS.MulticlusterV1beta1().ServiceImports(change.Object.Namespace), w.Cache.Imports, plan.OwnsImport, change)
+	return do(ctx, w, "serviceimports", w.Clients.MCS.MulticlusterV1beta1().ServiceImports(change.Object.Namespace), w.Cache.Imports, plan.OwnsImport, change)
+}
+
+// Endpoints carries out a change of the v1 Endpoints of a derived Service.
+func (w *Writer) Endpoints(ctx context.Context, change plan.Change[*api.Endpoints]) error {
+	if change.Verb == plan.None {
+		return nil
+	}
+	key, _ := origin(change.Object)
+	_, err := do(ctx, w, "endpoints", w.Clients.Kube.CoreV1().Endpoints(change.Object.Namespace), w.Cache.Endpoints,
+		func(e *api.Endpoints) bool { return plan.OwnsEndpoints(e, key) }, change)
+	return err
 }
 
 // ImportStatus carries out a change of an import's status.
 func (w *Writer) ImportStatus(ctx context.Context, change plan.Change[*api.ServiceImport]) error {
-	if change.Verb == plan.None {
-		return nil
-	}
-	client := statusClient[*api.ServiceImport]{w.MCS.MulticlusterV1beta1().ServiceImports(change.Object.Namespace)}
-	_, err := do(ctx, w, "serviceimports/status", client, w.Cache.Imports, plan.OwnsImport, change)
-	return err
+	client := w.Clients.MCS.MulticlusterV1beta1().ServiceImports
+	return updateStatus(ctx, w, "serviceimports/status", func(ns string) statusClient[*api.ServiceImport] { return client(ns) }, w.Cache.Imports, plan.OwnsImport, change)
 }
 
 // ExportStatus carries out a change of a ServiceExport's status.
 func (w *Writer) ExportStatus(ctx context.Context, change plan.Change[*api.ServiceExport]) error {
-	if change.Verb == plan.None {
-		return nil
-	}
-	client := statusClient[*api.ServiceExport]{w.MCS.MulticlusterV1beta1().ServiceExports(change.Object.Namespace)}
-	_, err := do(ctx, w, "serviceexports/status", client, w.Cache.Exports, func(*api.ServiceExport) bool { return true }, change)
-	return err
+	client := w.Clients.MCS.MulticlusterV1beta1().ServiceExports
+	return updateStatus(ctx, w, "serviceexports/status", func(ns string) statusClient[*api.ServiceExport] { return client(ns) }, w.Cache.Exports, anybodys, change)
 }
+
+// GKEExportStatus is ExportStatus for the kind of net.gke.io.
+func (w *Writer) GKEExportStatus(ctx context.Context, change plan.Change[*api.ServiceExport]) error {
+	return updateStatus(ctx, w, "serviceexports.net.gke.io/status", func(ns string) statusClient[*api.ServiceExport] {
+		return watch.GKEExports(w.Clients.Dynamic, ns)
+	}, w.Cache.GKEExports, anybodys, change)
+}
+
+// anybodys is for objects that are users' own.
+func anybodys(*api.ServiceExport) bool { return true }
 
 // client is the part of a typed client that writes.
 type client[T any] interface {
 	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
 	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
 	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+	reader[T]
+}
+
+// statusClient is the part of a typed client that writes a status.
+type statusClient[T any] interface {
+	UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
 	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
 }
 
-// statusClient updates the status instead of the object.
-type statusClient[T any] struct {
-	inner interface {
-		client[T]
-		UpdateStatus(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+// updateStatus makes the call of a change of a status, which is always an update.
+func updateStatus[T metav1.Object](ctx context.Context, w *Writer, resource string, clients func(namespace string) statusClient[T], table *watch.Table[T], owns func(T) bool, change plan.Change[T]) error {
+	if change.Verb == plan.None {
+		return nil
 	}
-}
-
-func (c statusClient[T]) Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error) {
-	return c.inner.Create(ctx, object, options)
-}
-
-func (c statusClient[T]) Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error) {
-	return c.inner.UpdateStatus(ctx, object, options)
-}
-
-func (c statusClient[T]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
-	return c.inner.Delete(ctx, name, options)
-}
-
-func (c statusClient[T]) Get(ctx context.Context, name string, options metav1.GetOptions) (T, error) {
-	return c.inner.Get(ctx, name, options)
+	c := clients(change.Object.GetNamespace())
+	after, err := c.UpdateStatus(ctx, change.Object, metav1.UpdateOptions{})
+	_, err = settle(ctx, w, resource, c, table, owns, change, after, err)
+	return err
 }
 
 // do makes the call of one change and takes its answer into the table.
 func do[T metav1.Object](ctx context.Context, w *Writer, resource string, c client[T], table *watch.Table[T], owns func(T) bool, change plan.Change[T]) (T, error) {
 	var (
-		none  T
 		after = change.Object
 		err   error
 	)
@@ -145,6 +147,17 @@ func do[T metav1.Object](ctx context.Context, w *Writer, resource string, c clie
 		uid := change.Object.GetUID()
 		err = c.Delete(ctx, change.Object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	}
+	return settle(ctx, w, resource, c, table, owns, change, after, err)
+}
+
+// reader reads an object again.
+type reader[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+}
+
+// settle takes the answer to a call into the table, and finds what an error means.
+func settle[T metav1.Object](ctx context.Context, w *Writer, resource string, c reader[T], table *watch.Table[T], owns func(T) bool, change plan.Change[T], after T, err error) (T, error) {
+	var none T
 	w.Wrote(resource, change.Verb, err)
 	describe := func(err error) error {
 		return fmt.Errorf("%s %s %s/%s: %w", change.Verb, resource, change.Object.GetNamespace(), change.Object.GetName(), err)
@@ -184,7 +197,7 @@ func isNamespaceMissing(err error) bool {
 }
 
 // refresh reads an object that turned out to be another than was thought.
-func refresh[T metav1.Object](ctx context.Context, c client[T], table *watch.Table[T], owns func(T) bool, object T) error {
+func refresh[T metav1.Object](ctx context.Context, c reader[T], table *watch.Table[T], owns func(T) bool, object T) error {
 	fresh, err := c.Get(ctx, object.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):

@@ -17,6 +17,10 @@ type Cache struct {
 	Imports *watch.Table[*api.ServiceImport]
 	// Exports are the ServiceExports, for their status.
 	Exports *watch.Table[*api.ServiceExport]
+	// GKEExports are the ServiceExports of net.gke.io, for their status, and
+	// Endpoints those of derived Services; both are nil without --gke-compat.
+	GKEExports *watch.Table[*api.ServiceExport]
+	Endpoints  *watch.Table[*api.Endpoints]
 	// Services are the derived Services, by their ServiceImport.
 	Services *watch.Table[*corev1.Service]
 	// Slices are the mirrored EndpointSlices, by their ServiceImport.
@@ -28,8 +32,8 @@ type Cache struct {
 
 // NewCache makes an empty Cache; changed is told of each service with an object
 // that changed, and of namespaces as keys without a service name.
-func NewCache(changed func(mcs.ServiceKey)) *Cache {
-	return &Cache{
+func NewCache(changed func(mcs.ServiceKey), gkeCompat bool) *Cache {
+	c := &Cache{
 		Imports: watch.NewTable(watch.TableOptions[*api.ServiceImport]{
 			Changed: changed,
 			Equal:   sameVersion[*api.ServiceImport],
@@ -41,17 +45,7 @@ func NewCache(changed func(mcs.ServiceKey)) *Cache {
 				return mcs.ServiceKey{Namespace: i.Namespace, Name: i.Name}, i, true
 			},
 		}),
-		Exports: watch.NewTable(watch.TableOptions[*api.ServiceExport]{
-			Changed: changed,
-			Equal:   sameVersion[*api.ServiceExport],
-			Convert: func(object any) (mcs.ServiceKey, *api.ServiceExport, bool) {
-				e, ok := object.(*api.ServiceExport)
-				if !ok {
-					return mcs.ServiceKey{}, nil, false
-				}
-				return mcs.ServiceKey{Namespace: e.Namespace, Name: e.Name}, e, true
-			},
-		}),
+		Exports: exportTable(changed),
 		Services: watch.NewTable(watch.TableOptions[*corev1.Service]{
 			Changed: changed,
 			Equal:   sameVersion[*corev1.Service],
@@ -60,11 +54,8 @@ func NewCache(changed func(mcs.ServiceKey)) *Cache {
 				if !ok {
 					return mcs.ServiceKey{}, nil, false
 				}
-				key, err := mcs.ParseServiceKey(s.Annotations[mcs.AnnotationOrigin])
-				if err != nil || key.Namespace != s.Namespace || !plan.OwnsService(s, key) {
-					return mcs.ServiceKey{}, nil, false
-				}
-				return key, s, true
+				key, ok := origin(s)
+				return key, s, ok && plan.OwnsService(s, key)
 			},
 		}),
 		Slices: watch.NewTable(watch.TableOptions[*discoveryv1.EndpointSlice]{
@@ -91,6 +82,42 @@ func NewCache(changed func(mcs.ServiceKey)) *Cache {
 			},
 		}),
 	}
+	if gkeCompat {
+		c.GKEExports = exportTable(changed)
+		c.Endpoints = watch.NewTable(watch.TableOptions[*api.Endpoints]{
+			Changed: changed,
+			Equal:   sameVersion[*api.Endpoints],
+			Convert: func(object any) (mcs.ServiceKey, *api.Endpoints, bool) {
+				e, ok := object.(*api.Endpoints)
+				if !ok {
+					return mcs.ServiceKey{}, nil, false
+				}
+				key, ok := origin(e)
+				return key, e, ok && plan.OwnsEndpoints(e, key)
+			},
+		})
+	}
+	return c
+}
+
+func exportTable(changed func(mcs.ServiceKey)) *watch.Table[*api.ServiceExport] {
+	return watch.NewTable(watch.TableOptions[*api.ServiceExport]{
+		Changed: changed,
+		Equal:   sameVersion[*api.ServiceExport],
+		Convert: func(object any) (mcs.ServiceKey, *api.ServiceExport, bool) {
+			e, ok := object.(*api.ServiceExport)
+			if !ok {
+				return mcs.ServiceKey{}, nil, false
+			}
+			return mcs.ServiceKey{Namespace: e.Namespace, Name: e.Name}, e, true
+		},
+	})
+}
+
+// origin is the ServiceImport that a derived object says it is of.
+func origin(object metav1.Object) (mcs.ServiceKey, bool) {
+	key, err := mcs.ParseServiceKey(object.GetAnnotations()[mcs.AnnotationOrigin])
+	return key, err == nil && key.Namespace == object.GetNamespace()
 }
 
 // sameVersion tells the echo of a write of our own from news.
@@ -98,7 +125,8 @@ func sameVersion[T metav1.Object](a, b T) bool {
 	return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
 }
 
-// Missing names the resources that have not been read yet.
+// Missing names the resources that have not been read yet. The exports of
+// net.gke.io are not among them: a cluster need not serve them.
 func (c *Cache) Missing() []string {
 	var missing []string
 	for _, t := range []struct {
@@ -110,6 +138,7 @@ func (c *Cache) Missing() []string {
 		{"services", c.Services.HasSynced()},
 		{"endpointslices", c.Slices.HasSynced()},
 		{"namespaces", c.Namespaces.HasSynced()},
+		{"endpoints", c.Endpoints == nil || c.Endpoints.HasSynced()},
 	} {
 		if !t.synced {
 			missing = append(missing, t.name)
@@ -123,6 +152,10 @@ func (c *Cache) Keys() []mcs.ServiceKey {
 	keys := c.Imports.Keys()
 	keys = append(keys, c.Exports.Keys()...)
 	keys = append(keys, c.Services.Keys()...)
+	if c.GKEExports != nil {
+		keys = append(keys, c.GKEExports.Keys()...)
+		keys = append(keys, c.Endpoints.Keys()...)
+	}
 	return append(keys, c.Slices.Keys()...)
 }
 

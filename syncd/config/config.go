@@ -26,6 +26,8 @@ type Config struct {
 	DerivedPrefix string
 	// Listen is where /healthz, /readyz and /metrics are served, host:port.
 	Listen string
+	// GKECompat takes exports of net.gke.io too, and writes what GKE shows.
+	GKECompat bool
 	// LogLevel and LogFormat ("json", "text") are for the log on stderr.
 	LogLevel  slog.Level
 	LogFormat string
@@ -55,6 +57,7 @@ func Parse(args []string, getenv func(string) string, usage io.Writer) (Config, 
 	flags.StringVar(&c.Namespace, "namespace", defaultNamespace, "`namespace` of the peer Secrets; $POD_NAMESPACE sets the default")
 	flags.StringVar(&c.DerivedPrefix, "derived-prefix", mcs.DefaultDerivedPrefix, "`prefix` of the names of derived Services; gke-mcs- gives the names that GKE gives")
 	flags.StringVar(&c.Listen, "listen", ":8080", "`address` that serves /healthz, /readyz and /metrics")
+	flags.BoolVar(&c.GKECompat, "gke-compat", false, "also take ServiceExports of net.gke.io/v1, and write the annotations and Endpoints that GKE shows")
 	flags.StringVar(&level, "log-level", "info", "least `level` that is logged: debug, info, warn or error")
 	flags.StringVar(&c.LogFormat, "log-format", "json", "`format` of the log: json or text")
 	flags.BoolVar(&c.ShowVersion, "version", false, "print the version and exit")

@@ -64,7 +64,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if _, err := Parse([]string{"-h"}, none, &usage); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("error is %v", err)
 	}
-	for _, name := range []string{"-cluster-id id", "-kubeconfig file", "-namespace namespace", "-derived-prefix prefix", "-listen address", "-log-level level", "-log-format format", "-version"} {
+	for _, name := range []string{"-cluster-id id", "-kubeconfig file", "-namespace namespace", "-derived-prefix prefix", "-listen address", "-gke-compat", "-log-level level", "-log-format format", "-version"} {
 		if !strings.Contains(usage.String(), "  "+name) {
 			t.Errorf("usage lacks %q:\n%s", name, usage.String())
 		}

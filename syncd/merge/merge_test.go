@@ -163,7 +163,7 @@ func TestWithoutOffersThereIsNoImport(t *testing.T) {
 // All clusters must compute the same, and they hear of offers in any order.
 func TestTheOrderOfOffersDoesNotMatter(t *testing.T) {
 	names, numbers, protocols := []string{"", "http", "dns", "port-80"}, []int32{53, 80, 8080}, []string{"TCP", "UDP"}
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // repeatable on purpose
+	random := rand.New(rand.NewPCG(1, 2))
 	conflicting := 0
 	const rounds = 2000
 	for range rounds {

@@ -69,3 +69,12 @@ func Offer(cluster mcs.ClusterID, key mcs.ServiceKey, d Declaration, s *Source) 
 	}
 	return e, nil
 }
+
+// Older is the earlier of the creation times of two ServiceExports of one
+// service in one cluster: together they are one export, of the rank of the older.
+func Older(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -26,13 +27,15 @@ type Options struct {
 	// that all of the cluster has been read.
 	Changed func(mcs.ServiceKey)
 	Synced  func()
+	// GKECompat reads the ServiceExports of net.gke.io too.
+	GKECompat bool
 	// Also are further readers of the same watches, nil for peers.
 	Also Stores
 }
 
 // Stores are readers of the watches of a Cluster beside its own tables.
 type Stores struct {
-	Exports, Services, Slices cache.ReflectorStore
+	Exports, GKEExports, Services, Slices cache.ReflectorStore
 }
 
 // Cluster is what one cluster offers, kept up to date.
@@ -41,6 +44,8 @@ type Cluster struct {
 	health  *health
 
 	exports  *watch.Table[model.Declaration]
+	gke      *watch.Table[model.Declaration] // nil without GKECompat
+	noGKE    atomic.Bool                     // the cluster does not serve that kind
 	services *watch.Table[model.Source]
 	slices   *watch.Table[model.Slice]
 
@@ -64,6 +69,11 @@ func NewCluster(o Options) *Cluster {
 	c.exports = watch.NewTable(watch.TableOptions[model.Declaration]{
 		Convert: convertExport, Equal: same[model.Declaration], Changed: o.Changed, Synced: c.tableSynced,
 	})
+	if o.GKECompat {
+		c.gke = watch.NewTable(watch.TableOptions[model.Declaration]{
+			Convert: convertExport, Equal: same[model.Declaration], Changed: o.Changed, Synced: c.tableSynced,
+		})
+	}
 	c.services = watch.NewTable(watch.TableOptions[model.Source]{
 		Convert: convertService, Equal: same[model.Source], Changed: c.ifExported, Synced: c.tableSynced,
 	})
@@ -79,26 +89,35 @@ func (c *Cluster) ID() mcs.ClusterID { return c.options.ID }
 
 // Run reads the cluster until ctx ends.
 func (c *Cluster) Run(ctx context.Context) {
-	also := c.options.Also
+	also, clients := c.options.Also, c.options.Clients
 	var done sync.WaitGroup
-	for _, follow := range []struct {
-		resource watch.Resource
-		table    cache.ReflectorStore
-		also     cache.ReflectorStore
-	}{
-		{watch.ServiceExports(c.options.Clients.MCS, ""), c.exports, also.Exports},
-		{watch.Services(c.options.Clients.Kube, ""), c.services, also.Services},
-		{watch.EndpointSlices(c.options.Clients.Kube, ""), c.slices, also.Slices},
-	} {
-		store := follow.table
-		if follow.also != nil {
-			store = watch.Tee{follow.also, follow.table}
+	follow := func(resource watch.Resource, table, also cache.ReflectorStore, report func(resource string, err error)) {
+		if also != nil {
+			table = watch.Tee{also, table}
 		}
-		done.Go(func() {
-			follow.resource.Run(ctx, store, func(err error) { c.Report(follow.resource.Name, err) })
-		})
+		done.Go(func() { resource.Run(ctx, table, func(err error) { report(resource.Name, err) }) })
+	}
+	follow(watch.ServiceExports(clients.MCS, ""), c.exports, also.Exports, c.Report)
+	follow(watch.Services(clients.Kube, ""), c.services, also.Services, c.Report)
+	follow(watch.EndpointSlices(clients.Kube, ""), c.slices, also.Slices, c.Report)
+	if c.gke != nil {
+		follow(watch.GKEServiceExports(clients.Dynamic, ""), c.gke, also.GKEExports, c.reportGKE)
 	}
 	done.Wait()
+}
+
+// reportGKE is Report for the kind of GKE: a cluster that does not serve it
+// exports nothing by it, and that is known.
+func (c *Cluster) reportGKE(resource string, err error) {
+	if err == nil || watch.ReasonOf(err) != watch.Missing {
+		c.noGKE.Store(false)
+		c.Report(resource, err)
+		return
+	}
+	c.Report(resource, nil)
+	if !c.noGKE.Swap(true) {
+		c.tableSynced()
+	}
 }
 
 // Report takes in the outcome of a list or watch of a resource of this cluster.
@@ -114,19 +133,50 @@ func (c *Cluster) Report(resource string, err error) {
 // HasSynced reports whether everything has been read at least once. Until then
 // the cluster's offers are unknown.
 func (c *Cluster) HasSynced() bool {
-	return c.exports.HasSynced() && c.services.HasSynced() && c.slices.HasSynced()
+	return c.exports.HasSynced() && c.services.HasSynced() && c.slices.HasSynced() &&
+		(c.gke == nil || c.gke.HasSynced() || c.noGKE.Load())
 }
 
 // Problems are what cannot be read now.
 func (c *Cluster) Problems() []Problem { return c.health.all() }
 
 // Keys are the services that the cluster declares exported.
-func (c *Cluster) Keys() []mcs.ServiceKey { return c.exports.Keys() }
+func (c *Cluster) Keys() []mcs.ServiceKey {
+	keys := c.exports.Keys()
+	if c.gke != nil {
+		keys = append(keys, c.gke.Keys()...)
+	}
+	return keys
+}
+
+// Exports is the number of ServiceExports, of both kinds.
+func (c *Cluster) Exports() int {
+	n := c.exports.Len()
+	if c.gke != nil {
+		n += c.gke.Len()
+	}
+	return n
+}
+
+// declaration is what the cluster's ServiceExports say of a service.
+func (c *Cluster) declaration(key mcs.ServiceKey) (d model.Declaration, declared bool) {
+	d, declared = c.exports.One(key)
+	if c.gke == nil {
+		return d, declared
+	}
+	if gke, ok := c.gke.One(key); ok {
+		if !declared {
+			return gke, true
+		}
+		d.Created = model.Older(d.Created, gke.Created)
+	}
+	return d, declared
+}
 
 // Offer is the cluster's offer of a service, or why its ServiceExport offers
 // nothing; declared is false when it has no ServiceExport.
 func (c *Cluster) Offer(key mcs.ServiceKey) (offer model.Export, problem *model.Problem, declared bool) {
-	declaration, declared := c.exports.One(key)
+	declaration, declared := c.declaration(key)
 	if !declared {
 		return model.Export{}, nil, false
 	}
@@ -146,7 +196,7 @@ func same[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
 
 // ifExported passes a change on when the service is exported: most are not.
 func (c *Cluster) ifExported(key mcs.ServiceKey) {
-	if _, exported := c.exports.One(key); exported {
+	if _, exported := c.declaration(key); exported {
 		c.options.Changed(key)
 	}
 }
@@ -154,7 +204,7 @@ func (c *Cluster) ifExported(key mcs.ServiceKey) {
 func (c *Cluster) tableSynced() {
 	if c.HasSynced() {
 		c.syncedOnce.Do(func() {
-			c.options.Log.Info("cluster is read", "exports", c.exports.Len())
+			c.options.Log.Info("cluster is read", "exports", c.Exports())
 			c.options.Synced()
 		})
 	}

@@ -45,7 +45,9 @@ type RegistryOptions struct {
 	Secrets watch.Resource
 	// Connect makes the clients of a peer.
 	Connect func(*rest.Config) (watch.Clients, error)
-	Log     *slog.Logger
+	// GKECompat reads the ServiceExports of net.gke.io of peers too.
+	GKECompat bool
+	Log       *slog.Logger
 	// Changed is told of each service whose offer may have changed; Reset that
 	// many may have: a peer came, went or was read for the first time.
 	Changed func(mcs.ServiceKey)
@@ -165,7 +167,7 @@ func (r *Registry) Statuses() []Status {
 		if e.cluster == nil {
 			s.Problems = []Problem{*e.problem}
 		} else {
-			s.Problems, s.Exports = e.cluster.Problems(), e.cluster.exports.Len()
+			s.Problems, s.Exports = e.cluster.Problems(), e.cluster.Exports()
 			s.State = e.cluster.state()
 		}
 		all = append(all, s)
@@ -285,7 +287,8 @@ func (r *Registry) connect(ctx context.Context, id mcs.ClusterID, secret *corev1
 	}
 	e.cluster = NewCluster(Options{
 		ID: id, Clients: clients, Role: "deploy/rbac/peer.yaml in the peer", Log: log,
-		Changed: r.options.Changed, Synced: r.options.Reset,
+		GKECompat: r.options.GKECompat,
+		Changed:   r.options.Changed, Synced: r.options.Reset,
 	})
 	// A Reflector that waits between two tries notices the end only after the
 	// pause, so nobody waits for it.

@@ -31,6 +31,8 @@ type Local struct {
 	Cluster mcs.ClusterID
 	// Prefix begins the names of derived Services.
 	Prefix string
+	// GKECompat writes what GKE's tools look at.
+	GKECompat bool
 	// Families are those the cluster gives Services, primary first.
 	Families []model.Family
 }

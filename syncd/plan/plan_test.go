@@ -304,7 +304,7 @@ func TestServiceImport(t *testing.T) {
 	in.Import.Labels = map[string]string{
 		"team": "a", "app.kubernetes.io/managed-by": "evil", "k8s-mcs.io/exports": "evil", "bad key!": "x", "long": strings.Repeat("x", 64),
 	}
-	created := ServiceImport(in)
+	created := ServiceImport(in, local)
 	i := created.Object
 	if created.Verb != Create || len(i.Spec.IPs) != 1 || i.Spec.IPs[0] != "10.96.0.1" || i.Spec.Type != api.ClusterSetIP {
 		t.Fatalf("%s %+v", created.Verb, i.Spec)
@@ -319,7 +319,7 @@ func TestServiceImport(t *testing.T) {
 
 	in.Have = i.DeepCopy()
 	in.Have.Generation, in.Have.UID = 1, "u"
-	if again := ServiceImport(in); again.Verb != None {
+	if again := ServiceImport(in, local); again.Verb != None {
 		t.Errorf("the plan carried out wants %s: %s", again.Verb, again.Why)
 	}
 	t.Run("a label that is exported no more goes, and one of others stays", func(t *testing.T) {
@@ -331,7 +331,7 @@ func TestServiceImport(t *testing.T) {
 		in.Have.Labels["other"], in.Have.Annotations["k8s-mcs.io/exports"] = "b", text
 		bare := anImport()
 		in.Import = bare
-		change := ServiceImport(in)
+		change := ServiceImport(in, local)
 		want := map[string]string{"other": "b", "app.kubernetes.io/managed-by": "syncd.k8s-mcs.io"}
 		if diff := cmp.Diff(want, change.Object.Labels); change.Verb != Update || diff != "" {
 			t.Error(change.Verb, diff)
@@ -339,15 +339,15 @@ func TestServiceImport(t *testing.T) {
 	})
 	t.Run("ports are an empty list, never null", func(t *testing.T) {
 		in := ImportInput{Import: &model.Import{Key: key, Kind: model.Headless}}
-		if ports := ServiceImport(in).Object.Spec.Ports; ports == nil {
+		if ports := ServiceImport(in, local).Object.Spec.Ports; ports == nil {
 			t.Error("null")
 		}
 	})
 	t.Run("an import that nobody exports goes", func(t *testing.T) {
-		if change := ServiceImport(ImportInput{Have: in.Have}); change.Verb != Delete {
+		if change := ServiceImport(ImportInput{Have: in.Have}, local); change.Verb != Delete {
 			t.Errorf("verb is %q", change.Verb)
 		}
-		if change := ServiceImport(ImportInput{}); change.Verb != None {
+		if change := ServiceImport(ImportInput{}, local); change.Verb != None {
 			t.Errorf("verb is %q without an import", change.Verb)
 		}
 	})
@@ -372,7 +372,7 @@ func TestImportStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := ImportInput{Import: anImport(), Exports: []model.Export{anExport()}, Service: made(anImport(), "10.96.0.1")}
-			in.Have = ServiceImport(in).Object
+			in.Have = ServiceImport(in, local).Object
 			in.Have.Generation = 3
 			c.change(&in)
 			change := ImportStatus(in, local, now)
@@ -400,5 +400,99 @@ func TestReservedKeysDoNotTravel(t *testing.T) {
 		if got := isReserved(k); got != want {
 			t.Errorf("isReserved(%q) = %v", k, got)
 		}
+	}
+}
+
+func TestEndpointsAsGKEShowsThem(t *testing.T) {
+	compat := local
+	compat.GKECompat = true
+	slice := func(cluster mcs.ClusterID, ready bool, addresses ...string) *discoveryv1.EndpointSlice {
+		e := anExport()
+		e.Cluster = cluster
+		e.Slices[0].Endpoints = nil
+		for _, a := range addresses {
+			e.Slices[0].Endpoints = append(e.Slices[0].Endpoints, model.Endpoint{Addresses: []netip.Addr{netip.MustParseAddr(a)}, Ready: ready, Serving: ready})
+		}
+		return EndpointSlices(anImport(), model.View{Exports: []model.Export{e}}, nil, compat)[0].Object
+	}
+	standing := []*discoveryv1.EndpointSlice{slice("osa", true, "10.6.1.6", "10.6.0.9"), slice("tyo", true, "10.5.0.10"), slice("zzz", false, "10.7.0.1")}
+	change := Endpoints(anImport(), standing, nil, compat)
+	e := change.Object
+	if change.Verb != Create || e.Name != "gke-mcs-isu46k25p2" || e.Labels["endpointslice.kubernetes.io/skip-mirror"] != "true" || !OwnsEndpoints(e, key) {
+		t.Fatalf("%s %+v", change.Verb, e)
+	}
+	port := api.EndpointPort{Name: "http", Protocol: "TCP", Port: 8080}
+	want := []api.EndpointSubset{{
+		Addresses:         []api.EndpointAddress{{IP: "10.5.0.10"}, {IP: "10.6.0.9"}, {IP: "10.6.1.6"}},
+		NotReadyAddresses: []api.EndpointAddress{{IP: "10.7.0.1"}},
+		Ports:             []api.EndpointPort{port},
+	}}
+	if diff := cmp.Diff(want, e.Subsets); diff != "" {
+		t.Error(diff)
+	}
+	if again := Endpoints(anImport(), standing, e, compat); again.Verb != None {
+		t.Errorf("the plan carried out wants %s: %s", again.Verb, again.Why)
+	}
+	if fewer := Endpoints(anImport(), standing[:1], e, compat); fewer.Verb != Update || len(fewer.Object.Subsets[0].Addresses) != 2 {
+		t.Errorf("with fewer slices: %s", fewer.Verb)
+	}
+	headless := anImport()
+	headless.Kind = model.Headless
+	for name, gone := range map[string]Change[*api.Endpoints]{
+		"a headless import": Endpoints(headless, standing, e, compat),
+		"no import":         Endpoints(nil, nil, e, compat),
+		"no compatibility":  Endpoints(anImport(), standing, e, local),
+	} {
+		if gone.Verb != Delete {
+			t.Errorf("%s: %q, want delete", name, gone.Verb)
+		}
+	}
+	if none := Endpoints(headless, standing, nil, compat); none.Verb != None {
+		t.Errorf("a headless import without Endpoints: %s", none.Verb)
+	}
+	t.Run("no more than the API's own controller writes", func(t *testing.T) {
+		var many []string
+		for i := range MaxEndpoints + 5 {
+			many = append(many, fmt.Sprintf("10.9.%d.%d", i/250, i%250+1))
+		}
+		got := Endpoints(anImport(), []*discoveryv1.EndpointSlice{slice("osa", true, many...)}, nil, compat).Object.Subsets
+		if len(got) != 1 || len(got[0].Addresses) != MaxEndpoints {
+			t.Errorf("%d addresses", len(got[0].Addresses))
+		}
+	})
+}
+
+func TestStandingSlicesAreThoseAfterTheChanges(t *testing.T) {
+	named := func(name string) *discoveryv1.EndpointSlice {
+		return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	}
+	changed := named("b")
+	got := Standing([]*discoveryv1.EndpointSlice{named("a"), named("b"), named("c")}, []Change[*discoveryv1.EndpointSlice]{
+		{Verb: Delete, Object: named("a")}, {Verb: Update, Object: changed}, {Verb: Create, Object: named("d")},
+	})
+	var names []string
+	for _, s := range got {
+		names = append(names, s.Name)
+	}
+	if strings.Join(names, " ") != "b c d" || got[0] != changed {
+		t.Errorf("standing are %v", names)
+	}
+}
+
+func TestAnnotationsOfGKEComeAndGoWithTheFlag(t *testing.T) {
+	compat := local
+	compat.GKECompat = true
+	service := Service(anImport(), nil, compat).Object
+	service.Spec.ClusterIP, service.Spec.ClusterIPs = "10.96.0.1", []string{"10.96.0.1"}
+	in := ImportInput{Import: anImport(), Service: service}
+	in.Have = ServiceImport(in, compat).Object
+	if service.Annotations["net.gke.io/service-import"] != "whereami" || in.Have.Annotations["net.gke.io/derived-service"] != "gke-mcs-isu46k25p2" {
+		t.Errorf("annotations are %v and %v", service.Annotations, in.Have.Annotations)
+	}
+	if s := Service(anImport(), service, local).Object; s.Annotations["net.gke.io/service-import"] != "" {
+		t.Errorf("annotations of the Service are %v without the flag", s.Annotations)
+	}
+	if i := ServiceImport(in, local).Object; i.Annotations["net.gke.io/derived-service"] != "" {
+		t.Errorf("annotations of the import are %v without the flag", i.Annotations)
 	}
 }

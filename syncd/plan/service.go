@@ -30,11 +30,11 @@ func Service(imp *model.Import, have *corev1.Service, local Local) Change[*corev
 			Namespace: imp.Key.Namespace,
 			Name:      mcs.DerivedName(local.Prefix, imp.Key),
 		}}
-		setService(service, *imp, families)
+		setService(service, *imp, families, local.GKECompat)
 		return Change[*corev1.Service]{Create, service, "the import has no derived Service yet"}
 	}
 	want := have.DeepCopy()
-	setService(want, *imp, families)
+	setService(want, *imp, families, local.GKECompat)
 	if apiequality.Semantic.DeepEqual(have, want) {
 		return Change[*corev1.Service]{Object: have}
 	}
@@ -56,12 +56,13 @@ func OwnsService(s *corev1.Service, key mcs.ServiceKey) bool {
 
 // setService writes what the import says into a Service and leaves the rest:
 // labels of others, and what the API server allotted.
-func setService(s *corev1.Service, imp model.Import, families []corev1.IPFamily) {
+func setService(s *corev1.Service, imp model.Import, families []corev1.IPFamily, gkeCompat bool) {
 	s.Labels = with(s.Labels, map[string]string{
 		mcs.LabelManagedBy:     mcs.ManagedBy,
 		mcs.LabelOriginService: imp.Key.Name,
 	})
 	s.Annotations = with(s.Annotations, map[string]string{mcs.AnnotationOrigin: imp.Key.String()})
+	setIf(gkeCompat, s.Annotations, mcs.GKEAnnotationImport, imp.Key.Name)
 
 	s.Spec.Type = corev1.ServiceTypeClusterIP
 	s.Spec.Selector = nil
@@ -129,6 +130,15 @@ func with(base, more map[string]string) map[string]string {
 	maps.Copy(all, base)
 	maps.Copy(all, more)
 	return all
+}
+
+// setIf sets a key, or takes it away.
+func setIf(set bool, in map[string]string, key, value string) {
+	if set {
+		in[key] = value
+	} else {
+		delete(in, key)
+	}
 }
 
 // optional is a pointer to s, or nil when it is empty.

@@ -41,7 +41,7 @@ type ImportInput struct {
 }
 
 // ServiceImport plans the import object of a service, but for its status.
-func ServiceImport(in ImportInput) Change[*api.ServiceImport] {
+func ServiceImport(in ImportInput, local Local) Change[*api.ServiceImport] {
 	if in.Import == nil {
 		if in.Have == nil {
 			return Change[*api.ServiceImport]{}
@@ -51,11 +51,11 @@ func ServiceImport(in ImportInput) Change[*api.ServiceImport] {
 	text, _ := model.EncodeExports(in.Exports)
 	if in.Have == nil {
 		want := &api.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: in.Import.Key.Namespace, Name: in.Import.Key.Name}}
-		setImport(want, in, text)
+		setImport(want, in, text, local)
 		return Change[*api.ServiceImport]{Create, want, "exported, but not imported yet"}
 	}
 	want := in.Have.DeepCopy()
-	setImport(want, in, text)
+	setImport(want, in, text, local)
 	if apiequality.Semantic.DeepEqual(in.Have, want) {
 		return Change[*api.ServiceImport]{Object: in.Have}
 	}
@@ -76,12 +76,14 @@ func ImportStatus(in ImportInput, local Local, now metav1.Time) Change[*api.Serv
 // OwnsImport reports whether a ServiceImport is syncd's.
 func OwnsImport(i *api.ServiceImport) bool { return i.Labels[mcs.LabelManagedBy] == mcs.ManagedBy }
 
-func setImport(want *api.ServiceImport, in ImportInput, exports string) {
+func setImport(want *api.ServiceImport, in ImportInput, exports string, local Local) {
 	before := priorExports(in)
 	want.Labels = exported(want.Labels, before, in.Import.Labels, func(e model.Export) map[string]string { return e.Labels }, validLabel)
 	want.Labels[mcs.LabelManagedBy] = mcs.ManagedBy
 	want.Annotations = exported(want.Annotations, before, in.Import.Annotations, func(e model.Export) map[string]string { return e.Annotations }, validAnnotation)
 	want.Annotations[mcs.AnnotationExports] = exports
+	setIf(local.GKECompat && in.Service != nil && in.Import.Kind == model.ClusterSetIP,
+		want.Annotations, mcs.GKEAnnotationDerived, mcs.DerivedName(local.Prefix, in.Import.Key))
 
 	spec := api.ServiceImportSpec{
 		Type:  api.ServiceImportType(in.Import.Kind),
