@@ -1,0 +1,42 @@
+package peer
+
+import (
+	"log/slog"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
+	"github.com/k8s-mcs/k8s-mcs/syncd/model"
+)
+
+// Offers are what a cluster offers that holds these objects and no others, as a
+// Cluster would read them. Objects of kinds that do not matter are passed over.
+func Offers(cluster mcs.ClusterID, objects []any) map[mcs.ServiceKey]model.Export {
+	c := NewCluster(Options{
+		ID: cluster, Log: slog.New(slog.DiscardHandler),
+		Changed: func(mcs.ServiceKey) {}, Synced: func() {},
+	})
+	for _, object := range objects {
+		var err error
+		switch object.(type) {
+		case *api.ServiceExport:
+			err = c.exports.Add(object)
+		case *corev1.Service:
+			err = c.services.Add(object)
+		case *discoveryv1.EndpointSlice:
+			err = c.slices.Add(object)
+		}
+		if err != nil {
+			panic("peer: a table refuses an object: " + err.Error()) // none ever does
+		}
+	}
+	offers := map[mcs.ServiceKey]model.Export{}
+	for _, key := range c.Keys() {
+		if offer, problem, _ := c.Offer(key); problem == nil {
+			offers[key] = offer
+		}
+	}
+	return offers
+}
