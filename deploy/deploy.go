@@ -12,8 +12,8 @@ import "embed"
 //go:embed rbac/*.yaml
 var RBAC embed.FS
 
-// CRDs has the custom resource definitions: those of the MCS API, and
-// net.gke.io_serviceexports.yaml for `syncd --gke-compat`.
+// CRDs has the custom resource definitions: those of the MCS API, and in
+// gke-compat that of GKE's kind, for `syncd --gke-compat`.
 //
-//go:embed crds/*.yaml
+//go:embed crds/*.yaml crds/gke-compat/*.yaml
 var CRDs embed.FS

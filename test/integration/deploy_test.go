@@ -49,9 +49,12 @@ func TestDeploy(t *testing.T) {
 	t.Run("it takes the custom resource definitions", func(t *testing.T) {
 		files, err := fs.Glob(deploy.CRDs, "crds/*.yaml")
 		must(t, err)
-		if len(files) == 0 {
-			t.Error("there are none")
+		gke, err := fs.Glob(deploy.CRDs, "crds/gke-compat/*.yaml")
+		must(t, err)
+		if len(files) != 2 || len(gke) != 1 {
+			t.Errorf("there are %v and %v", files, gke)
 		}
+		files = append(files, gke...)
 		for _, file := range files {
 			content, err := deploy.CRDs.ReadFile(file)
 			must(t, err)

@@ -18,7 +18,7 @@ import (
 // installGKE installs the CRD of GKE's kind and waits until it is served.
 func (m *member) installGKE(t *testing.T) dynamic.Interface {
 	t.Helper()
-	manifest, err := deploy.CRDs.ReadFile("crds/net.gke.io_serviceexports.yaml")
+	manifest, err := deploy.CRDs.ReadFile("crds/gke-compat/net.gke.io_serviceexports.yaml")
 	must(t, err)
 	must(t, m.Apply(t.Context(), manifest))
 	client, err := dynamic.NewForConfig(m.Config())
