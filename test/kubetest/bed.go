@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -76,6 +77,11 @@ func ForTest(t testing.TB) *Bed {
 		t.Fatalf("prepare test bed: %v", err)
 	}
 	t.Cleanup(func() {
+		for _, p := range b.allProcesses() {
+			if log := p.Log(); raceDetector && strings.Contains(log, "WARNING: DATA RACE") {
+				t.Errorf("%s has a data race:\n%s", p.name, log[strings.Index(log, "WARNING: DATA RACE"):])
+			}
+		}
 		if t.Failed() {
 			for _, p := range b.allProcesses() {
 				t.Logf("---- %s (%s), last lines:\n%s", p.name, p.state(), tail(p.Log(), 40))

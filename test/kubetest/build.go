@@ -80,7 +80,7 @@ func buildKube(ctx context.Context, root string, log io.Writer) (string, error) 
 		_, _ = fmt.Fprintf(log, "still building the test control plane (%.0f s)…\n", time.Since(begin).Seconds())
 	})
 	unfinished := target + ".unfinished"
-	err = goBuild(ctx, source, ".", unfinished)
+	err = goBuild(ctx, source, ".", unfinished, buildFlags, buildEnv)
 	stop()
 	if err != nil {
 		return "", err
@@ -173,7 +173,11 @@ func (b *Bed) buildPackage(ctx context.Context, pkg string) (string, error) {
 	if err := touchSources(b.root); err != nil {
 		return "", err
 	}
-	name := filepath.Base(pkg)
+	name, flags, env := filepath.Base(pkg), buildFlags, buildEnv
+	if raceDetector {
+		name = "race-" + name
+		flags, env = append(slices.Clone(flags), "-race"), append(slices.Clone(env), "CGO_ENABLED=1")
+	}
 	// The go command does not link again what is in place and up to date.
 	shared := filepath.Join(b.root, "bin", "test", name)
 	if err := os.MkdirAll(filepath.Dir(shared), 0o755); err != nil { //nolint:gosec // as the go command makes it
@@ -188,7 +192,7 @@ func (b *Bed) buildPackage(ctx context.Context, pkg string) (string, error) {
 	stop := repeat(15*time.Second, func() {
 		_, _ = fmt.Fprintf(b.log, "still building %s (%.0f s)…\n", pkg, time.Since(begin).Seconds())
 	})
-	err = goBuild(ctx, b.root, pkg, shared)
+	err = goBuild(ctx, b.root, pkg, shared, flags, env)
 	stop()
 	if err != nil {
 		return "", err
@@ -236,11 +240,11 @@ func copyProgram(from, to string) (err error) {
 
 // goBuild runs the go command in dir. It is killed with us: a build that went
 // on would hold nothing up, but it would be somebody else's processor time.
-func goBuild(ctx context.Context, dir, pkg, output string) error {
-	args := append([]string{"build"}, buildFlags...)
+func goBuild(ctx context.Context, dir, pkg, output string, flags, env []string) error {
+	args := append([]string{"build"}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "-o", output, pkg)...) //nolint:gosec // our own arguments
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), buildEnv...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {

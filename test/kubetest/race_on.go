@@ -1,0 +1,7 @@
+//go:build race
+
+package kubetest
+
+// raceDetector says that this test runs under the race detector; the programs
+// that it builds then do so too.
+const raceDetector = true
