@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
-	"github.com/k8s-mcs/k8s-mcs/corefile"
 	"github.com/k8s-mcs/k8s-mcs/deploy"
 	"github.com/k8s-mcs/k8s-mcs/test/kubetest"
 )
@@ -29,7 +25,7 @@ const (
 var clusterConfigs = []kubetest.ClusterConfig{
 	{Name: tokyo1, ServiceCIDRs: "172.16.0.0/20", Controllers: true},
 	{Name: osaka1, ServiceCIDRs: "172.16.32.0/20", Controllers: true},
-	{Name: tokyo2, ServiceCIDRs: "172.16.16.0/20"},
+	{Name: tokyo2, ServiceCIDRs: "172.16.16.0/20", Controllers: true},
 }
 
 // world is all that runs.
@@ -40,8 +36,11 @@ type world struct {
 	consumer *kubetest.Cluster // tokyo2
 	client   *kubernetes.Clientset
 	dynamic  dynamic.Interface
+	programs struct{ syncd, dns string } // files
+	syncds   map[string]*program         // by cluster
+	dns      resolver                    // mcs-core-dns
 	upstream *upstream
-	dnsPort  int
+	marks    int        // questions asked to find them in an audit log
 	failed   chan error // a program of ours that ended by itself
 	ending   chan struct{}
 }
@@ -53,18 +52,23 @@ func newWorld(ctx context.Context, s *screen) (_ *world, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{screen: s, bed: bed, clusters: map[string]*kubetest.Cluster{}, failed: make(chan error, 8), ending: make(chan struct{})}
+	w := &world{
+		screen: s, bed: bed, clusters: map[string]*kubetest.Cluster{}, syncds: map[string]*program{},
+		failed: make(chan error, 8), ending: make(chan struct{}),
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.close())
 		}
 	}()
 	s.step("building mcs-core-dns and syncd (first time: a few minutes)")
-	programs, err := w.build(ctx, "./cmd/syncd", "./cmd/mcs-core-dns")
-	if err != nil {
+	if w.programs.syncd, err = bed.Build(ctx, "./cmd/syncd"); err != nil {
 		return nil, err
 	}
-	s.step("starting three clusters: kube-apiserver and etcd for each, kube-controller-manager for the two that export")
+	if w.programs.dns, err = bed.Build(ctx, "./cmd/mcs-core-dns"); err != nil {
+		return nil, err
+	}
+	s.step("starting three clusters: etcd, kube-apiserver and kube-controller-manager for each")
 	clusters, err := bed.StartClusters(ctx, clusterConfigs...)
 	if err != nil {
 		return nil, err
@@ -73,23 +77,25 @@ func newWorld(ctx context.Context, s *screen) (_ *world, err error) {
 		w.clusters[c.Name()] = c
 	}
 	w.consumer = w.clusters[tokyo2]
-	if w.client, err = kubernetes.NewForConfig(w.consumer.Config()); err != nil {
+	config := w.consumer.Config()
+	config.WarningHandlerWithContext = rest.NoWarnings{} // that Endpoints are deprecated
+	if w.client, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	if w.dynamic, err = dynamic.NewForConfig(w.consumer.Config()); err != nil {
+	if w.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, err
 	}
-	s.step("installing the CRDs of the MCS API and the roles of deploy/rbac; each cluster gets the kubeconfigs of its peers as Secrets")
+	s.step("installing the CRDs of the MCS API, GKE's kind of ServiceExport and the roles of deploy/rbac; each cluster gets the kubeconfigs of its peers as Secrets")
 	if err := w.furnish(ctx); err != nil {
 		return nil, err
 	}
 	s.step("starting syncd for each cluster, and mcs-core-dns for %s with the Corefile that GKE ships", tokyo2)
 	for _, c := range clusters {
-		if err := w.startSyncd(ctx, programs[0], c); err != nil {
+		if err := w.startSyncd(ctx, c); err != nil {
 			return nil, err
 		}
 	}
-	if err := w.startDNS(ctx, programs[1]); err != nil {
+	if err := w.startDNS(ctx); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -102,18 +108,6 @@ func (w *world) close() error {
 		w.upstream.close()
 	}
 	return w.bed.Close()
-}
-
-func (w *world) build(ctx context.Context, packages ...string) ([]string, error) {
-	paths := make([]string, len(packages))
-	for i, pkg := range packages {
-		path, err := w.bed.Build(ctx, pkg)
-		if err != nil {
-			return nil, err
-		}
-		paths[i] = path
-	}
-	return paths, nil
 }
 
 // furnish gives each cluster what an operator would: CRDs, roles, and the
@@ -134,10 +128,21 @@ func (w *world) furnish(ctx context.Context) error {
 }
 
 func (w *world) furnishOne(ctx context.Context, c *kubetest.Cluster) error {
+	gke, err := deploy.CRDs.ReadFile("crds/gke-compat/net.gke.io_serviceexports.yaml")
+	if err != nil {
+		return err
+	}
+	// First, so that it is no longer new either when the others are not.
+	if err := c.Apply(ctx, gke); err != nil {
+		return err
+	}
 	if err := c.InstallCRDs(ctx); err != nil {
 		return err
 	}
 	documents := [][]byte{[]byte(testNamespace)}
+	for _, name := range nodes[c.Name()] {
+		documents = append(documents, []byte(node(name)))
+	}
 	for _, name := range []string{"namespace", "syncd", "peer", "mcs-core-dns"} {
 		document, err := deploy.RBAC.ReadFile("rbac/" + name + ".yaml")
 		if err != nil {
@@ -149,7 +154,7 @@ func (w *world) furnishOne(ctx context.Context, c *kubetest.Cluster) error {
 		if peer == c {
 			continue
 		}
-		access, err := peer.UserKubeconfig(serviceAccount("k8s-mcs", "peer"))
+		access, err := peer.UserKubeconfig(peerUser)
 		if err != nil {
 			return err
 		}
@@ -164,83 +169,7 @@ func serviceAccount(namespace, name string) string {
 	return "system:serviceaccount:" + namespace + ":" + name
 }
 
-func (w *world) startSyncd(ctx context.Context, program string, c *kubetest.Cluster) error {
-	access, err := w.userFile(c, "k8s-mcs", "syncd")
-	if err != nil {
-		return err
-	}
-	return w.start(ctx, "syncd of "+c.Name(), program,
-		"--cluster-id="+c.Name(),
-		"--kubeconfig="+access,
-		"--namespace=k8s-mcs",
-		"--derived-prefix=gke-mcs-",
-		"--listen=127.0.0.1:0",
-		"--log-format=text",
-	)
-}
-
-// startDNS starts mcs-core-dns with GKE's Corefile. What differs is what has to:
-// addresses and ports, for this is no Pod of its own, and the kubeconfig.
-func (w *world) startDNS(ctx context.Context, program string) error {
-	var err error
-	if w.upstream, err = startUpstream(w.bed); err != nil {
-		return err
-	}
-	ports := make([]int, 4)
-	for i := range ports {
-		if ports[i], err = w.bed.Port(); err != nil {
-			return err
-		}
-	}
-	w.dnsPort = ports[0]
-	access, err := w.userFile(w.consumer, "kube-system", "mcs-core-dns")
-	if err != nil {
-		return err
-	}
-	local := func(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-	text, err := corefile.Local{
-		DNS:        local(ports[0]),
-		Health:     local(ports[1]),
-		Ready:      local(ports[2]),
-		Metrics:    local(ports[3]),
-		Forward:    w.upstream.address,
-		Kubeconfig: access,
-	}.Adapt(corefile.GKE)
-	if err != nil {
-		return err
-	}
-	file := filepath.Join(w.bed.Dir(), "Corefile")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		return err
-	}
-	return w.start(ctx, "mcs-core-dns", program, "-conf", file)
-}
-
-func (w *world) userFile(c *kubetest.Cluster, namespace, name string) (string, error) {
-	access, err := c.UserKubeconfig(serviceAccount(namespace, name))
-	if err != nil {
-		return "", err
-	}
-	file := filepath.Join(w.bed.Dir(), name+"."+c.Name()+".kubeconfig")
-	return file, os.WriteFile(file, access, 0o600)
-}
-
-// start runs a program of ours, and makes its unwanted end known.
-func (w *world) start(ctx context.Context, name, program string, args ...string) error {
-	p, err := w.bed.Run(ctx, name, append([]string{program}, args...))
-	if err != nil {
-		return err
-	}
-	go func() {
-		p.Wait()
-		select {
-		case <-w.ending:
-		default:
-			w.failed <- fmt.Errorf("%s ended by itself with code %d:\n%s", name, p.ExitCode(), p.Log())
-		}
-	}()
-	return nil
-}
+var errTimeout = errors.New("not after")
 
 // await calls f until it gives nil, for at most timeout.
 func (w *world) await(ctx context.Context, what string, pause time.Duration, f func() error) error {
@@ -251,7 +180,7 @@ func (w *world) await(ctx context.Context, what string, pause time.Duration, f f
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s: not after %v: %w", what, timeout, err)
+			return fmt.Errorf("%s: %w %v: %w", what, errTimeout, timeout, err)
 		}
 		select {
 		case <-ctx.Done():

@@ -26,13 +26,25 @@ func (q question) String() string {
 	return fmt.Sprintf("%s %s over %s", q.name, dns.TypeToString[q.kind], q.network)
 }
 
-// dig is the question as one would type it.
-func (q question) dig(port int) string {
+// records are the lines of right answers to the question, out of their data.
+func (q question) records(data ...string) []string {
+	list := sorted(data)
+	for i, d := range list {
+		list[i] = "answer " + q.name + " " + dns.TypeToString[q.kind] + " " + d
+	}
+	return list
+}
+
+// resolver is a DNS server on this machine.
+type resolver struct{ port int }
+
+// dig is a question as one would type it.
+func (r resolver) dig(q question) string {
 	tcp := ""
 	if q.network == "tcp" {
 		tcp = " +tcp"
 	}
-	return fmt.Sprintf("dig @127.0.0.1 -p %d%s %s %s", port, tcp, strings.TrimSuffix(q.name, "."), dns.TypeToString[q.kind])
+	return fmt.Sprintf("dig @127.0.0.1 -p %d%s %s %s", r.port, tcp, strings.TrimSuffix(q.name, "."), dns.TypeToString[q.kind])
 }
 
 // answer is what came back over the socket.
@@ -41,10 +53,10 @@ type answer struct {
 	took    time.Duration
 }
 
-func (w *world) ask(ctx context.Context, q question) (answer, error) {
+func (r resolver) ask(ctx context.Context, q question) (answer, error) {
 	message := new(dns.Msg).SetQuestion(q.name, q.kind)
 	client := &dns.Client{Net: q.network, Timeout: 2 * time.Second}
-	reply, took, err := client.ExchangeContext(ctx, message, net.JoinHostPort("127.0.0.1", strconv.Itoa(w.dnsPort)))
+	reply, took, err := client.ExchangeContext(ctx, message, net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)))
 	if err != nil {
 		return answer{}, fmt.Errorf("ask for %s: %w", q, err)
 	}

@@ -74,37 +74,26 @@ func run(ctx context.Context, s *screen, want expectation, leave bool) (err erro
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
 
-	if err := w.export(ctx); err != nil {
-		return err
-	}
-	got, err := w.observe(ctx, want)
-	if err != nil {
-		return err
-	}
-	if err := w.show(ctx, got); err != nil {
-		return err
-	}
-	changes, err := w.measure(ctx)
-	if err != nil {
-		return err
-	}
-	got.changes = changes
-	if got.writers, err = w.writers(); err != nil {
-		return err
-	}
-	s.writers(got.writers)
-
-	findings := check(want, got)
-	wrong := verdict(findings, s)
+	told, err := w.tell(ctx, want)
 	if leave {
-		return wrong
+		return err
 	}
-	if wrong != nil {
+	if err != nil {
+		wrong, ok := errors.AsType[*wrongError](err)
+		if !ok {
+			return err
+		}
 		s.line("\n%v", wrong)
+	}
+	s.title("What mcs-core-dns answers now")
+	for _, q := range told.asked {
+		if reply, err := w.dns.ask(ctx, q); err == nil {
+			s.answer(w.dns.dig(q), "now", reply)
+		}
 	}
 	s.line("")
 	s.line("Ask for yourself:")
-	s.line("  dig @127.0.0.1 -p %d whereami.test.svc.clusterset.local", w.dnsPort)
+	s.line("  dig @127.0.0.1 -p %d whereami.test.svc.clusterset.local", w.dns.port)
 	s.line("  kubectl --kubeconfig %s get serviceimports,services,endpointslices -n test", w.consumer.Kubeconfig())
 	s.line("Ctrl-C ends the demo and leaves nothing.")
 	select {

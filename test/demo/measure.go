@@ -16,116 +16,84 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/test/kubetest"
 )
 
-// change is something done in a peer, and what came of it in the consumer.
-type change struct {
-	what      string
-	took      time.Duration
-	want, got []string
-}
-
 // measure changes things in osaka1 and takes the time until tokyo2 has them.
-func (w *world) measure(ctx context.Context) ([]change, error) {
-	w.screen.title("How long a change takes")
-	unready, err := w.measureUnready(ctx)
-	if err != nil {
-		return nil, err
-	}
-	exported, err := w.measureExport(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(unready, exported...), nil
-}
-
-// measureUnready lets a Pod become unready and ready again.
-func (w *world) measureUnready(ctx context.Context) ([]change, error) {
-	var changes []change
+func (s *story) measure(ctx context.Context) error {
 	backend := backends[osaka1][1]
 	for _, ready := range []bool{false, true} {
 		backend.ready = ready
-		source, err := watchReady(ctx, w.clusters[osaka1], discoveryv1.LabelServiceName+"=whereami", backend.ip, ready)
-		if err != nil {
-			return nil, err
-		}
-		mirror, err := watchReady(ctx, w.consumer, mcs.LabelServiceName+"=whereami", backend.ip, ready)
-		if err != nil {
-			return nil, err
-		}
-		begin := time.Now()
-		if err := apply(ctx, w.clusters[osaka1], backend.yaml()); err != nil {
-			return nil, err
-		}
-		inSource, err := w.arrival(ctx, source)
-		if err != nil {
-			return nil, err
-		}
-		inMirror, err := w.arrival(ctx, mirror)
-		if err != nil {
-			return nil, err
-		}
-		c := change{what: fmt.Sprintf("Pod %s (%s) of %s becomes unready", backend.name, backend.ip, osaka1), took: inMirror.Sub(begin)}
+		what := fmt.Sprintf("Pod %s (%s) of %s becomes unready", backend.name, backend.ip, osaka1)
 		if ready {
-			c.what = "the same Pod becomes ready again"
+			what = "the same Pod becomes ready again"
 		}
-		w.screen.line("  %-62s %7s  in the slices of %s (%s after the slice of %s)", c.what, short(c.took), tokyo2, short(max(0, inMirror.Sub(inSource))), osaka1)
-		changes = append(changes, c)
+		if err := s.turn(ctx, what, backend); err != nil {
+			return err
+		}
 	}
-	return changes, nil
+	return s.measureExport(ctx)
+}
+
+// turn makes a Pod of osaka1 what its readiness says.
+func (s *story) turn(ctx context.Context, what string, backend pod) error {
+	source, err := watchReady(ctx, s.clusters[osaka1], discoveryv1.LabelServiceName+"=whereami", backend.ip, backend.ready)
+	if err != nil {
+		return err
+	}
+	mirror, err := watchReady(ctx, s.consumer, mcs.LabelServiceName+"=whereami", backend.ip, backend.ready)
+	if err != nil {
+		return err
+	}
+	begin := time.Now()
+	if err := apply(ctx, s.clusters[osaka1], backend.yaml()); err != nil {
+		return err
+	}
+	inSource, err := s.arrival(ctx, source)
+	if err != nil {
+		return err
+	}
+	inMirror, err := s.arrival(ctx, mirror)
+	if err != nil {
+		return err
+	}
+	s.screen.took(what, inMirror.Sub(begin), fmt.Sprintf("in the slices of %s (%s after the slice of %s)", tokyo2, short(max(0, inMirror.Sub(inSource))), osaka1))
+	s.right++
+	return nil
 }
 
 // measureExport exports a second Service and asks for its name until it is there.
-func (w *world) measureExport(ctx context.Context) ([]change, error) {
-	if err := apply(ctx, w.clusters[osaka1], hello.yaml(), service("hello", 80, "http")); err != nil {
-		return nil, err
+func (s *story) measureExport(ctx context.Context) error {
+	if err := apply(ctx, s.clusters[osaka1], hello.yaml(), service("hello", 80, "http")); err != nil {
+		return err
 	}
 	begin := time.Now()
-	if err := apply(ctx, w.clusters[osaka1], export("hello")); err != nil {
-		return nil, err
+	if err := apply(ctx, s.clusters[osaka1], export("hello")); err != nil {
+		return err
 	}
 	address := question{"udp", dns.TypeA, helloName}
-	var reply answer
-	err := w.await(ctx, "an answer for "+helloName, time.Millisecond, func() error {
-		var err error
-		if reply, err = w.ask(ctx, address); err != nil {
-			return err
+	err := s.await(ctx, "an answer for "+helloName, time.Millisecond, func() error {
+		reply, err := s.dns.ask(ctx, address)
+		if err == nil && len(reply.message.Answer) == 0 {
+			err = fmt.Errorf("it is %v", reply.lines())
 		}
-		if len(reply.message.Answer) == 0 {
-			return fmt.Errorf("it is %v", reply.lines())
-		}
-		return nil
+		return err
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	took := time.Since(begin)
-	derived := mcs.DerivedName("gke-mcs-", mcs.ServiceKey{Namespace: "test", Name: "hello"})
-	live, err := w.client.CoreV1().Services("test").Get(ctx, derived, metav1.GetOptions{})
+	s.screen.took("Service hello is exported from "+osaka1, time.Since(begin), "in the answer of mcs-core-dns")
+	ip, err := s.assigned(ctx, "hello")
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if err := s.dig(ctx, address, "its clusterset IP", "NOERROR", ip); err != nil {
+		return err
 	}
 	port := question{"udp", dns.TypeSRV, "_http._tcp." + helloName}
-	portReply, err := w.ask(ctx, port)
-	if err != nil {
-		return nil, err
-	}
-	changes := []change{
-		{
-			what: "Service hello is exported from " + osaka1,
-			took: took,
-			want: []string{"status NOERROR", "answer " + helloName + " A " + live.Spec.ClusterIP},
-			got:  reply.lines(),
-		},
-		{
-			what: "answer to " + port.String(),
-			took: portReply.took,
-			want: []string{"status NOERROR", "answer " + port.name + " SRV 0 100 80 " + helloName, "additional " + helloName + " A " + live.Spec.ClusterIP},
-			got:  portReply.lines(),
-		},
-	}
-	w.screen.line("  %-62s %7s  in the answer of mcs-core-dns", changes[0].what, short(took))
-	w.screen.answer(port.dig(w.dnsPort), "its port by name", portReply)
-	return changes, nil
+	lines := slices.Concat([]string{"status NOERROR"}, port.records("0 100 80 "+helloName), []string{"additional " + helloName + " A " + ip})
+	return s.digAt(ctx, s.dns, port, "its port by name", lines)
 }
+
+// hello is exported later than the others, to see how long that takes.
+var hello = pod{name: "hello-5d5b7-w4vmc", node: "osa-node-0", ip: "10.6.0.21", service: "hello", ready: true}
 
 // arrival is when a watch has seen what it waits for.
 func (w *world) arrival(ctx context.Context, seen <-chan time.Time) (time.Time, error) {

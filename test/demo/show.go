@@ -12,8 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 )
 
 // screen is what the demo says. Steps carry the seconds since the start.
@@ -21,6 +19,7 @@ type screen struct {
 	mu    sync.Mutex
 	out   io.Writer
 	begin time.Time
+	block bool // the last thing said is a block
 }
 
 func newScreen(out io.Writer) *screen { return &screen{out: out, begin: time.Now()} }
@@ -33,6 +32,16 @@ func (s *screen) step(format string, args ...any) {
 // line says anything else.
 func (s *screen) line(format string, args ...any) { s.print(fmt.Sprintf(format, args...) + "\n") }
 
+// chapter is a heading with a number.
+func (s *screen) chapter(number int, text string) {
+	s.print(fmt.Sprintf("\n=== %d. %s\n", number, text))
+}
+
+// took says how long something took, and where it then was.
+func (s *screen) took(what string, d time.Duration, where string) {
+	s.print(strings.TrimRight(fmt.Sprintf("  %-66s %7s  %s", what, short(d), where), " ") + "\n")
+}
+
 func (s *screen) title(text string) { s.print("\n" + text + "\n") }
 
 // Write takes the lines of the test bed as steps.
@@ -43,31 +52,39 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *screen) print(text string) {
+func (s *screen) print(text string) { s.write(text, false) }
+
+// printBlock says lines with an empty one before and after.
+func (s *screen) printBlock(text string) { s.write(text, true) }
+
+func (s *screen) write(text string, block bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if (s.block || block) && !strings.HasPrefix(text, "\n") {
+		text = "\n" + text
+	}
+	s.block = block
 	_, _ = io.WriteString(s.out, text) // a screen that is gone is no reason to stop
 }
 
-// show prints what the consumer has, as kubectl and dig would.
-func (w *world) show(ctx context.Context, got observation) error {
-	w.screen.title("In " + tokyo2)
-	for _, view := range []struct{ command, path, selector string }{
-		{"kubectl get serviceimports -n test", "/apis/multicluster.x-k8s.io/v1beta1/namespaces/test/serviceimports", ""},
-		{"kubectl get services -n test", "/api/v1/namespaces/test/services", ""},
-		{"kubectl get endpointslices -n test -l " + mcs.LabelServiceName + "=whereami", "/apis/discovery.k8s.io/v1/namespaces/test/endpointslices", mcs.LabelServiceName + "=whereami"},
-	} {
-		table, err := w.table(ctx, view.path, view.selector)
+// view is a table of tokyo2 that kubectl prints.
+type view struct{ command, path, selector, field string }
+
+// viewOnly is a view of one object of a list.
+func viewOnly(v view, name string) view {
+	v.field = "metadata.name=" + name
+	v.command += " --field-selector " + v.field
+	return v
+}
+
+// views prints tables of tokyo2.
+func (w *world) views(ctx context.Context, list ...view) error {
+	for _, v := range list {
+		table, err := w.table(ctx, v)
 		if err != nil {
 			return err
 		}
-		w.screen.line("\n  $ %s\n%s", view.command, indent(table))
-	}
-	w.screen.title("What mcs-core-dns of " + tokyo2 + " answers")
-	for _, q := range questions {
-		if reply, ok := got.answers[q]; ok {
-			w.screen.answer(q.dig(w.dnsPort), remarks[q], reply)
-		}
+		w.screen.printBlock(fmt.Sprintf("  $ %s\n%s\n", v.command, indent(table)))
 	}
 	return nil
 }
@@ -75,7 +92,7 @@ func (w *world) show(ctx context.Context, got observation) error {
 // answer prints an answer's records as they are.
 func (s *screen) answer(command, remark string, reply answer) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "\n  $ %s\n", command)
+	fmt.Fprintf(&text, "  $ %s\n", command)
 	for _, line := range reply.lines()[:1] {
 		fmt.Fprintf(&text, "    ;; %s, %s: %s\n", line, short(reply.took), remark)
 	}
@@ -91,7 +108,7 @@ func (s *screen) answer(command, remark string, reply answer) {
 			fmt.Fprintf(&text, "    %s%s\n", section.name, strings.ReplaceAll(record.String(), "\t", " "))
 		}
 	}
-	s.print(text.String())
+	s.printBlock(text.String())
 }
 
 func stringers[T fmt.Stringer](list []T) []fmt.Stringer {
@@ -104,15 +121,17 @@ func stringers[T fmt.Stringer](list []T) []fmt.Stringer {
 
 // writers prints who changed what in the consumer.
 func (s *screen) writers(list []writer) {
-	s.title("Who wrote in " + tokyo2 + ", by its audit log")
 	others := 0
 	for _, one := range list {
 		if _, known := mayWrite[one.user]; !known {
 			others++
 		}
 		wrote := strings.Join(one.wrote, ", ")
-		if one.user == "system:apiserver" {
+		switch one.user {
+		case "system:apiserver":
 			wrote = "its own bookkeeping"
+		case "kube-controller-manager":
+			wrote = "service accounts, certificates, and the end of the namespace"
 		}
 		s.line("  %s (%s): %s", one.who, one.user, wrote)
 	}
@@ -122,11 +141,15 @@ func (s *screen) writers(list []writer) {
 }
 
 // table asks the API server for the columns that kubectl prints.
-func (w *world) table(ctx context.Context, path, selector string) (string, error) {
+func (w *world) table(ctx context.Context, v view) (string, error) {
+	path := v.path
 	request := w.client.Discovery().RESTClient().Get().AbsPath(path).
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-	if selector != "" {
-		request.Param("labelSelector", selector)
+	if v.selector != "" {
+		request.Param("labelSelector", v.selector)
+	}
+	if v.field != "" {
+		request.Param("fieldSelector", v.field)
 	}
 	content, err := request.DoRaw(ctx)
 	if err != nil {
@@ -135,6 +158,9 @@ func (w *world) table(ctx context.Context, path, selector string) (string, error
 	var table metav1.Table
 	if err := json.Unmarshal(content, &table); err != nil {
 		return "", fmt.Errorf("read %s: %w", path, err)
+	}
+	if len(table.Rows) == 0 {
+		return "No resources found in test namespace.", nil
 	}
 	var text bytes.Buffer
 	tab := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
@@ -149,12 +175,21 @@ func (w *world) table(ctx context.Context, path, selector string) (string, error
 	}
 	row(func(i int) any { return strings.ToUpper(table.ColumnDefinitions[i].Name) })
 	for _, r := range table.Rows {
-		row(func(i int) any { return r.Cells[i] })
+		row(func(i int) any {
+			if r.Cells[i] == nil {
+				return "" // as kubectl has it
+			}
+			return r.Cells[i]
+		})
 	}
 	if err := tab.Flush(); err != nil {
 		return "", fmt.Errorf("print %s: %w", path, err)
 	}
 	return strings.TrimRight(text.String(), "\n"), nil
+}
+
+func trimmed(document string) string {
+	return strings.TrimSpace(strings.TrimPrefix(document, "---"))
 }
 
 func indent(text string) string { return "    " + strings.ReplaceAll(text, "\n", "\n    ") }

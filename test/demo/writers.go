@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/k8s-mcs/k8s-mcs/test/kubetest"
 )
@@ -22,23 +24,38 @@ var mayWrite = map[string]struct {
 	who       string
 	resources []string // nil: all
 }{
-	"system:apiserver": {"the control plane itself", nil},
+	"system:apiserver":        {"the control plane itself", nil},
+	"kube-controller-manager": {"its controllers", nil}, // service accounts, and what is left of a namespace
 	"admin": {"you, as the operator", []string{
 		"customresourcedefinitions", "namespaces", "secrets",
 		"serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings",
 	}},
-	serviceAccount("k8s-mcs", "syncd"): {"syncd", []string{
-		"serviceimports", "serviceimports/status", "serviceexports/status", "services", "endpointslices", "events",
+	syncdUser: {"syncd", []string{
+		"serviceimports", "serviceimports/status", "serviceexports/status", "services", "endpointslices", "endpoints", "events",
 	}},
 }
 
-// writers reads out of the consumer's audit log who wrote what.
-func (w *world) writers() ([]writer, error) {
-	events, err := w.consumer.AuditEvents()
+// showWriters reads out of the audit log of tokyo2 who wrote what.
+func (s *story) showWriters(ctx context.Context) error {
+	events, err := s.audit(ctx, s.consumer)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return summarize(events), nil
+	list := summarize(events)
+	s.screen.writers(list)
+	var findings []finding
+	for _, w := range list {
+		findings = append(findings, finding{"what " + w.user + " writes in " + tokyo2, nil, w.forbidden})
+	}
+	return s.check(findings...)
+}
+
+// userOf is who made a request; the controllers of Kubernetes are one.
+func userOf(e kubetest.AuditEvent) string {
+	if e.User == "system:kube-controller-manager" || strings.HasPrefix(e.User, serviceAccount("kube-system", "")) {
+		return "kube-controller-manager"
+	}
+	return e.User
 }
 
 func summarize(events []kubetest.AuditEvent) []writer {
@@ -53,17 +70,18 @@ func summarize(events []kubetest.AuditEvent) []writer {
 		if e.Subresource != "" {
 			resource += "/" + e.Subresource
 		}
-		if counts[e.User] == nil {
-			counts[e.User], denied[e.User] = map[string]int{}, map[string]bool{}
+		user := userOf(e)
+		if counts[user] == nil {
+			counts[user], denied[user] = map[string]int{}, map[string]bool{}
 		}
 		verb := e.Verb
-		if verb == "patch" && e.User == "admin" {
+		if verb == "patch" && user == "admin" {
 			verb = "apply" // kubetest's way to write
 		}
-		counts[e.User][verb+" "+resource]++
-		allowed, known := mayWrite[e.User]
+		counts[user][verb+" "+resource]++
+		allowed, known := mayWrite[user]
 		if !known || allowed.resources != nil && !slices.Contains(allowed.resources, resource) {
-			denied[e.User][verb+" "+resource+" "+e.Namespace+"/"+e.Name] = true
+			denied[user][verb+" "+resource+" "+e.Namespace+"/"+e.Name] = true
 		}
 	}
 	var list []writer
