@@ -78,8 +78,8 @@ func ForTest(t testing.TB) *Bed {
 	}
 	t.Cleanup(func() {
 		for _, p := range b.allProcesses() {
-			if log := p.Log(); raceDetector && strings.Contains(log, "WARNING: DATA RACE") {
-				t.Errorf("%s has a data race:\n%s", p.name, log[strings.Index(log, "WARNING: DATA RACE"):])
+			if _, report, found := strings.Cut(p.Log(), "WARNING: DATA RACE"); found {
+				t.Errorf("%s has a data race:%s", p.name, report)
 			}
 		}
 		if t.Failed() {
