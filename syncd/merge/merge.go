@@ -19,14 +19,11 @@ func Merge(exports []model.Export, before []model.Port) (model.Import, bool) {
 	oldest := ordered[0]
 	imp := model.Import{
 		Key: oldest.Key, Kind: oldest.Kind,
-		Ports:                 mergePorts(ordered, before),
-		SessionAffinity:       oldest.SessionAffinity,
-		AffinityTimeout:       oldest.AffinityTimeout,
-		InternalTrafficPolicy: oldest.InternalTrafficPolicy,
-		TrafficDistribution:   oldest.TrafficDistribution,
-		Families:              families(ordered),
-		Labels:                oldest.Labels,
-		Annotations:           oldest.Annotations,
+		Ports:       mergePorts(ordered, before),
+		Traffic:     oldest.Traffic,
+		Families:    families(ordered),
+		Labels:      oldest.Labels,
+		Annotations: oldest.Annotations,
 	}
 	for _, e := range ordered {
 		imp.Clusters = append(imp.Clusters, e.Cluster)

@@ -136,8 +136,7 @@ func TestTheOldestExportWins(t *testing.T) {
 	got, _ := Merge([]model.Export{younger, older}, nil)
 	want := model.Import{
 		Key: key, Kind: model.Headless, Ports: older.Ports,
-		SessionAffinity: "ClientIP", AffinityTimeout: 60,
-		InternalTrafficPolicy: "Local", TrafficDistribution: "PreferClose",
+		Traffic:  older.Traffic,
 		Families: []model.Family{model.IPv6, model.IPv4},
 		Labels:   older.Labels, Annotations: older.Annotations,
 		Clusters: []mcs.ClusterID{"z", "a"},

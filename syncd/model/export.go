@@ -37,12 +37,7 @@ type Export struct {
 
 	Kind  Kind
 	Ports []Port
-	// Traffic settings, in the API's words; empty means the API's default.
-	SessionAffinity string
-	// AffinityTimeout is in seconds, 0 without ClientIP affinity.
-	AffinityTimeout       int32
-	InternalTrafficPolicy string
-	TrafficDistribution   string
+	Traffic
 	// Families are the source Service's, primary first.
 	Families []Family
 	// Labels and Annotations are the exported ones of the ServiceExport's spec.
@@ -50,6 +45,16 @@ type Export struct {
 
 	// Slices are empty in an offer that was rebuilt from stored fields.
 	Slices []Slice
+}
+
+// Traffic is how connections find their endpoints, in the API's words; empty
+// means the API's default.
+type Traffic struct {
+	SessionAffinity string
+	// AffinityTimeout is in seconds, 0 without ClientIP affinity.
+	AffinityTimeout       int32
+	InternalTrafficPolicy string
+	TrafficDistribution   string
 }
 
 // Port is a service port.
@@ -110,13 +115,9 @@ type Import struct {
 	Key   mcs.ServiceKey
 	Kind  Kind
 	Ports []Port
-
-	SessionAffinity       string
-	AffinityTimeout       int32
-	InternalTrafficPolicy string
-	TrafficDistribution   string
-	Families              []Family
-	Labels, Annotations   map[string]string
+	Traffic
+	Families            []Family
+	Labels, Annotations map[string]string
 
 	// Clusters are the exporters, in order of precedence.
 	Clusters []mcs.ClusterID

@@ -16,9 +16,8 @@ var key = mcs.ServiceKey{Namespace: "shop", Name: "web"}
 func fullExport() Export {
 	return Export{
 		Cluster: "west.eu", Key: key, Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Kind: ClusterSetIP,
-		Ports:           []Port{{"http", "TCP", 80, "kubernetes.io/h2c"}, {"", "UDP", 53, ""}},
-		SessionAffinity: "ClientIP", AffinityTimeout: 60,
-		InternalTrafficPolicy: "Local", TrafficDistribution: "PreferClose",
+		Ports:    []Port{{"http", "TCP", 80, "kubernetes.io/h2c"}, {"", "UDP", 53, ""}},
+		Traffic:  Traffic{"ClientIP", 60, "Local", "PreferClose"},
 		Families: []Family{IPv6, IPv4},
 		Labels:   map[string]string{"team": "a"}, Annotations: map[string]string{"note": "b"},
 	}

@@ -20,12 +20,9 @@ type Source struct {
 	Derived  bool
 	Headless bool
 
-	Ports                 []Port
-	SessionAffinity       string
-	AffinityTimeout       int32
-	InternalTrafficPolicy string
-	TrafficDistribution   string
-	Families              []Family
+	Ports []Port
+	Traffic
+	Families []Family
 }
 
 // Problem is why a ServiceExport offers nothing. Its reason goes into the Valid
@@ -59,9 +56,7 @@ func Offer(cluster mcs.ClusterID, key mcs.ServiceKey, d Declaration, s *Source) 
 	}
 	e := Export{
 		Cluster: cluster, Key: key, Created: d.Created,
-		Kind: ClusterSetIP, Ports: s.Ports,
-		SessionAffinity: s.SessionAffinity, AffinityTimeout: s.AffinityTimeout,
-		InternalTrafficPolicy: s.InternalTrafficPolicy, TrafficDistribution: s.TrafficDistribution,
+		Kind: ClusterSetIP, Ports: s.Ports, Traffic: s.Traffic,
 		Families: s.Families, Labels: d.Labels, Annotations: d.Annotations,
 	}
 	if s.Headless {

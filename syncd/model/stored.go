@@ -126,8 +126,10 @@ func (s storedExport) export(key mcs.ServiceKey) (Export, error) {
 	}
 	e := Export{
 		Cluster: id, Key: key, Created: s.Created, Kind: kind,
-		SessionAffinity: s.SessionAffinity, AffinityTimeout: s.AffinityTimeout,
-		InternalTrafficPolicy: s.InternalTrafficPolicy, TrafficDistribution: s.TrafficDistribution,
+		Traffic: Traffic{
+			SessionAffinity: s.SessionAffinity, AffinityTimeout: s.AffinityTimeout,
+			InternalTrafficPolicy: s.InternalTrafficPolicy, TrafficDistribution: s.TrafficDistribution,
+		},
 		Families: s.Families, Labels: s.Labels, Annotations: s.Annotations,
 	}
 	for _, p := range s.Ports {

@@ -248,8 +248,8 @@ func TestConvertService(t *testing.T) {
 		},
 	})
 	want := model.Source{
-		Ports:           []model.Port{{Name: "http", Protocol: "TCP", Number: 80, AppProtocol: "http"}},
-		SessionAffinity: "ClientIP", AffinityTimeout: 60, InternalTrafficPolicy: "Local", TrafficDistribution: "PreferClose",
+		Ports:    []model.Port{{Name: "http", Protocol: "TCP", Number: 80, AppProtocol: "http"}},
+		Traffic:  model.Traffic{SessionAffinity: "ClientIP", AffinityTimeout: 60, InternalTrafficPolicy: "Local", TrafficDistribution: "PreferClose"},
 		Families: []model.Family{model.IPv6, model.IPv4},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -27,7 +27,7 @@ var (
 func anImport() *model.Import {
 	return &model.Import{
 		Key: key, Kind: model.ClusterSetIP, Ports: []model.Port{{Name: "http", Protocol: "TCP", Number: 80}},
-		SessionAffinity: "None", InternalTrafficPolicy: "Cluster",
+		Traffic:  model.Traffic{SessionAffinity: "None", InternalTrafficPolicy: "Cluster"},
 		Families: []model.Family{model.IPv4}, Clusters: []mcs.ClusterID{"east"},
 	}
 }
