@@ -85,6 +85,7 @@ func TestUsableAddress(t *testing.T) {
 		"fe80::1%eth0":    false,
 		"224.0.0.1":       false,
 		"ff02::1":         false,
+		"255.255.255.255": false,
 		"0.0.0.0":         false,
 		"::":              false,
 		"::ffff:10.0.0.1": false,

@@ -94,8 +94,12 @@ func TestPortsAreAUnion(t *testing.T) {
 			want:    "port-80:80 metrics:9090",
 		},
 		"the name of an unnamed UDP port tells the protocol": {
-			exports: []model.Export{offer("a", 2, ":53/UDP"), offer("b", 1, ":53")},
-			want:    "port-53-udp:53/UDP port-53:53",
+			exports: []model.Export{offer("a", 2, ":53/UDP"), offer("b", 1, "dns:53")},
+			want:    "port-53-udp:53/UDP dns:53",
+		},
+		"a second unnamed port with another number is left out": {
+			exports: []model.Export{offer("a", 2, ":80"), offer("b", 1, ":81")},
+			want:    ":80",
 		},
 		"an unnamed port that is alone again keeps the name it was given": {
 			exports: []model.Export{offer("a", 2, ":80")},

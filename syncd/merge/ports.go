@@ -9,7 +9,8 @@ import (
 
 // mergePorts is the union of the ports of ordered offers: first by name, then by
 // protocol and number. A port whose name is taken by another (protocol, number)
-// is left out; one whose (protocol, number) is taken goes under that name.
+// is left out, and to have no name is a name; one whose (protocol, number) is
+// taken goes under that name.
 //
 // A Service with several ports refuses one without a name, so an unnamed port is
 // then called portName; before are the ports of the import as it was, and a name
@@ -18,7 +19,7 @@ func mergePorts(ordered []model.Export, before []model.Port) []model.Port {
 	var ports []model.Port
 	for _, e := range ordered {
 		for _, p := range e.Ports {
-			if model.FindPort(ports, p) < 0 && (p.Name == "" || !hasName(ports, p.Name)) {
+			if model.FindPort(ports, p) < 0 && !hasName(ports, p.Name) {
 				ports = append(ports, p)
 			}
 		}

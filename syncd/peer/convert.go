@@ -136,13 +136,18 @@ func convertEndpoint(e discoveryv1.Endpoint, family model.Family, dropped func(a
 }
 
 // isMirrored reports whether some MCS controller, ours or another, put a slice
-// there for a service of another cluster.
+// there for a service of another cluster: it names its source, and who manages
+// it. A source-cluster label alone, on a slice of the API's own controllers or
+// of nobody, is not believed: whose a slice is, the connection tells.
 func isMirrored(s *discoveryv1.EndpointSlice) bool {
-	if s.Labels[mcs.LabelSliceManagedBy] == mcs.ManagedBy {
+	_, claims := s.Labels[mcs.LabelSourceCluster]
+	switch s.Labels[mcs.LabelSliceManagedBy] {
+	case mcs.ManagedBy:
 		return true
+	case "", "endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io":
+		return false
 	}
-	_, mirrored := s.Labels[mcs.LabelSourceCluster]
-	return mirrored
+	return claims
 }
 
 // deref is the value of an optional field, or the zero value.

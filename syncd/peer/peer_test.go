@@ -194,7 +194,15 @@ func TestConvertSlice(t *testing.T) {
 			change: func(s *discoveryv1.EndpointSlice) { s.Labels[mcs.LabelSliceManagedBy] = mcs.ManagedBy },
 		},
 		"a slice that another MCS controller mirrored is no source": {
-			change: func(s *discoveryv1.EndpointSlice) { s.Labels[mcs.LabelSourceCluster] = "forged" },
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Labels[mcs.LabelSourceCluster], s.Labels[mcs.LabelSliceManagedBy] = "west", "another.example"
+			},
+		},
+		"a forged origin is not believed, and the slice stays that of its Service": {
+			change: func(s *discoveryv1.EndpointSlice) {
+				s.Labels[mcs.LabelSourceCluster], s.Labels[mcs.LabelServiceName] = "forged", "other"
+			}, keep: true,
+			expect: func(s model.Slice) bool { return len(s.Endpoints) == 1 },
 		},
 		"a slice of no Service is no source": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Labels = nil },

@@ -107,8 +107,8 @@ func TestGKECompat(t *testing.T) {
 		must(t, tyo.mcs.MulticlusterV1beta1().ServiceExports("test").Delete(t.Context(), "whereami", metav1.DeleteOptions{}))
 		must(t, tyo.kube.CoreV1().Services("test").Delete(t.Context(), "whereami", metav1.DeleteOptions{}))
 		eventually(t, "nothing left", func() error {
-			if importOf("whereami") != nil {
-				return fmt.Errorf("the import is there: %v", importOf("whereami").Spec)
+			if imp := importOf("whereami"); imp != nil {
+				return fmt.Errorf("the import is there: %v", imp.Spec)
 			}
 			_, err := hub.kube.CoreV1().Endpoints("test").Get(t.Context(), "gke-mcs-isu46k25p2", metav1.GetOptions{})
 			if !apierrors.IsNotFound(err) {
