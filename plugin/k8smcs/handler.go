@@ -30,6 +30,7 @@ type authority struct {
 	origin  int    // index into the origins of package zone; noOrigin for a reverse zone
 	ns      string
 	mailbox string
+	loop    *loopGuard
 }
 
 const noOrigin = -1
@@ -41,6 +42,9 @@ func newPlugin(cfg *config, src zoneSource) *Plugin {
 	}
 	for _, name := range cfg.reverseZones {
 		p.zones = append(p.zones, newAuthority(name, cfg.zones[0], noOrigin))
+	}
+	for i := range p.zones {
+		p.zones[i].loop = newLoopGuard(p.zones[i].name)
 	}
 	return p
 }
@@ -81,7 +85,7 @@ func (p *Plugin) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
 	q := r.Question[0]
 	a := data.Lookup(query, zone.Type(q.Qtype), max(z.origin, 0))
 	if a.Result == zone.NameError {
-		if p.Next != nil && p.fallsThrough(q.Name) {
+		if p.Next != nil && p.fallsThrough(q.Name) && !z.loop.arrived(q.Name) && z.loop.open(ctx, p.Next) {
 			return plugin.NextOrFailure(pluginName, p.Next, ctx, w, r)
 		}
 		return write(w, p.negative(r, z, data.Serial(), dns.RcodeNameError))
