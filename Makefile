@@ -7,19 +7,24 @@ export GOWORK := off
 # How long each fuzz target and each benchmark runs.
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
+# The folder of case files that `make cases` runs.
+CASES ?= test/cases
 
 MODULES := . test/kube test/tools/lint
 LINT := bin/golangci-lint
 
 # What `go build` writes depends on files that make does not know: it is asked
 # every time, and does nothing when nothing has changed.
-.PHONY: help demo test race lint build generate fuzz bench clean kube
+.PHONY: help demo cases test race lint build generate fuzz bench clean kube
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
 
 demo: ## three clusters on this machine, from a ServiceExport to the answer of dig; Ctrl-C ends it
 	@go run ./test/demo
+
+cases: kube ## the case files of CASES=test/cases on real control planes, each with its opposites
+	go run ./test/cases/cmd/cases $(CASES)
 
 test: kube ## everything that CI tests: unit, integration on real control planes, the demo, documents
 	@command -v dig >/dev/null || { echo "make test: dig is missing (Debian and Ubuntu: apt-get install bind9-dnsutils)" >&2; exit 1; }
