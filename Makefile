@@ -10,6 +10,9 @@ BENCHTIME ?= 1s
 # The folder of case files that `make cases` runs.
 CASES ?= test/cases
 
+# What --version says.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
 MODULES := . test/kube test/tools/lint
 LINT := bin/golangci-lint
 
@@ -51,7 +54,7 @@ $(LINT): test/tools/lint/go.mod test/tools/lint/go.sum
 	@touch $@
 
 build: ## bin/mcs-core-dns and bin/syncd
-	go build -ldflags='-s -w' -o bin/ ./cmd/...
+	go build -ldflags='-s -w -X main.version=$(VERSION)' -o bin/ ./cmd/...
 
 generate: ## deploy/crds out of the mcs-api module
 	go test ./deploy/crds -update

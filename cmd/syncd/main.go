@@ -46,6 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	// client-go says at its first levels what nobody asked for.
 	c.LogLevel = max(c.LogLevel, slog.LevelInfo)
 	klog.SetSlogLogger(newLog(c, stderr).With("from", "client-go"))
+	log.Info("starting", "version", version, "cluster", c.ClusterID, "namespace", c.Namespace)
 	if err := syncd.Run(ctx, c, log); err != nil {
 		log.Error("cannot run", "err", err)
 		return 1
