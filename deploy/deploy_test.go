@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/netip"
 	"os"
 	"path"
@@ -16,6 +17,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -86,6 +88,11 @@ func TestBaseIsWhole(t *testing.T) {
 		if strings.Contains(container.Image, "/") || !strings.HasSuffix(container.Image, ":dev") || len(container.Resources.Requests) != 2 {
 			t.Errorf("%s has image %s and requests %v", name, container.Image, container.Resources.Requests)
 		}
+	}
+	dns := get[*appsv1.Deployment](t, base, workloads[1])
+	budget := get[*policyv1.PodDisruptionBudget](t, base, "PodDisruptionBudget kube-system/mcs-core-dns")
+	if *dns.Spec.Replicas < 2 || budget.Spec.MinAvailable.IntValue() != 1 || !maps.Equal(budget.Spec.Selector.MatchLabels, dns.Spec.Selector.MatchLabels) {
+		t.Errorf("%d replicas of mcs-core-dns with the budget %+v: names stop resolving while a node is drained", *dns.Spec.Replicas, budget.Spec)
 	}
 	for _, folder := range []string{"base", "stubdomains/kube-dns"} {
 		for name := range objects(t, folder) {
