@@ -65,6 +65,7 @@ func TestSync(t *testing.T) {
 	})
 
 	t.Run("a pod that comes or goes in a peer changes its slice and nothing else", func(t *testing.T) {
+		writesOnceQuiet(t, hub, syncdUser)
 		before := importOf("web")
 		east.apply(t, slice("shop", "web", "web-1", "[{name: http, port: 8080}]", "10.1.0.1", "10.1.0.2"))
 		eventually(t, "the new pod", func() error {
