@@ -81,7 +81,7 @@ func (s *syncer) sync(ctx context.Context, key mcs.ServiceKey) error {
 		return errors.Join(exportErr, err) // what an unknown peer offered cannot be told
 	}
 	var imp *model.Import
-	if merged, ok := merge.Merge(view.Exports, portsOf(have)); ok {
+	if merged, ok := merge.Merge(view.Exports, plan.PortsOf(have)); ok {
 		imp = &merged
 	}
 	return errors.Join(exportErr, s.write(ctx, key, imp, view, have))
@@ -188,17 +188,6 @@ func storedExports(key mcs.ServiceKey, have *api.ServiceImport) ([]model.Export,
 		return nil, nil
 	}
 	return model.DecodeExports(key, have.Annotations[mcs.AnnotationExports])
-}
-
-func portsOf(have *api.ServiceImport) []model.Port {
-	if have == nil {
-		return nil
-	}
-	ports := make([]model.Port, 0, len(have.Spec.Ports))
-	for _, p := range have.Spec.Ports {
-		ports = append(ports, model.Port{Name: p.Name, Protocol: string(p.Protocol), Number: p.Port})
-	}
-	return ports
 }
 
 // isRefusal reports whether the API server took a write for wrong or not

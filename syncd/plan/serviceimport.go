@@ -76,6 +76,19 @@ func ImportStatus(in ImportInput, local Local, now metav1.Time) Change[*api.Serv
 // OwnsImport reports whether a ServiceImport is syncd's.
 func OwnsImport(i *api.ServiceImport) bool { return i.Labels[mcs.LabelManagedBy] == mcs.ManagedBy }
 
+// PortsOf are the ports of an import as it stands, nil for none: the merge keeps
+// the names that it once gave.
+func PortsOf(have *api.ServiceImport) []model.Port {
+	if have == nil {
+		return nil
+	}
+	ports := make([]model.Port, 0, len(have.Spec.Ports))
+	for _, p := range have.Spec.Ports {
+		ports = append(ports, model.Port{Name: p.Name, Protocol: string(p.Protocol), Number: p.Port})
+	}
+	return ports
+}
+
 func setImport(want *api.ServiceImport, in ImportInput, exports string, local Local) {
 	before := priorExports(in)
 	want.Labels = exported(want.Labels, before, in.Import.Labels, func(e model.Export) map[string]string { return e.Labels }, validLabel)

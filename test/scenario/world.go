@@ -129,7 +129,6 @@ func (w *world) syncService(key mcs.ServiceKey, offers map[mcs.ClusterID]map[mcs
 			view.Exports = append(view.Exports, offer)
 		}
 	}
-	var before []model.Port
 	if have != nil {
 		stored, err := model.DecodeExports(key, have.Annotations[mcs.AnnotationExports])
 		if err != nil {
@@ -140,12 +139,9 @@ func (w *world) syncService(key mcs.ServiceKey, offers map[mcs.ClusterID]map[mcs
 				view.Exports = append(view.Exports, offer)
 			}
 		}
-		for _, p := range have.Spec.Ports {
-			before = append(before, model.Port{Name: p.Name, Protocol: string(p.Protocol), Number: p.Port})
-		}
 	}
 	var imp *model.Import
-	if merged, ok := merge.Merge(view.Exports, before); ok {
+	if merged, ok := merge.Merge(view.Exports, plan.PortsOf(have)); ok {
 		imp = &merged
 	}
 

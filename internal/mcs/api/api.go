@@ -10,13 +10,10 @@ type (
 	ServiceImportSpec   = v1beta1.ServiceImportSpec
 	ServiceImportStatus = v1beta1.ServiceImportStatus
 	ServiceImportType   = v1beta1.ServiceImportType
-	ServiceImportList   = v1beta1.ServiceImportList
 	ServicePort         = v1beta1.ServicePort
 	ClusterStatus       = v1beta1.ClusterStatus
 	ServiceExport       = v1beta1.ServiceExport
 	ServiceExportList   = v1beta1.ServiceExportList
-	ServiceExportSpec   = v1beta1.ServiceExportSpec
-	ServiceExportStatus = v1beta1.ServiceExportStatus
 )
 
 // The two types of a ServiceImport.
@@ -28,6 +25,3 @@ const (
 // EndpointSlicesPresent is what syncd says in a ServiceImport's
 // status.endpointSliceObjects.
 const EndpointSlicesPresent = v1beta1.EndpointSliceObjectsPresent
-
-// GroupVersion is the group and version of the kinds above.
-var GroupVersion = v1beta1.GroupVersion
