@@ -19,7 +19,8 @@ type Builder struct {
 	namespaces map[string]int              // imports per namespace
 	endpoints  int                         // over all slices
 	dirty      map[mcs.ServiceKey]struct{}
-	current    *Zone // nil until the first Publish
+	current    *Zone  // nil until the first Publish
+	resumed    uint32 // no serial is this one or below
 }
 
 type sliceKey struct{ namespace, name string }
@@ -41,6 +42,21 @@ func (b *Builder) Imports() int { return len(b.imports) }
 
 // Endpoints is the number of ready endpoints kept, over all slices.
 func (b *Builder) Endpoints() int { return b.endpoints }
+
+// Inputs are all imports and slices kept, in no order. They share their lists
+// with the Builder: read them only.
+func (b *Builder) Inputs() ([]Import, []Slice) {
+	imports := slices.Collect(maps.Values(b.imports))
+	all := make([]Slice, 0, len(b.slices))
+	for _, s := range b.slices {
+		all = append(all, *s)
+	}
+	return imports, all
+}
+
+// Resume makes the serial of the first zone greater than that of a zone which
+// clients may have seen before.
+func (b *Builder) Resume(serial uint32) { b.resumed = serial }
 
 // Pending reports whether Publish would have anything to build.
 func (b *Builder) Pending() bool { return b.current == nil || len(b.dirty) > 0 }
@@ -154,7 +170,7 @@ func compareSliceName(s *Slice, name string) int { return cmp.Compare(s.Name, na
 // against the last one is that one. A changed zone has the serial
 // max(last + 1, now), where now is in seconds since 1970.
 func (b *Builder) Publish(now int64) (*Zone, []Problem) {
-	d := draft{now: now, before: b.current}
+	d := draft{now: now, before: b.current, resumed: b.resumed}
 	if b.current == nil {
 		d.start(b.opts)
 	}
@@ -179,24 +195,26 @@ func (b *Builder) build(key mcs.ServiceKey) (*service, []Problem) {
 	case !ok:
 		return nil, nil
 	case imp.Headless:
-		return buildHeadless(key, b.byService[key], b.opts.Origins)
+		return buildHeadless(key, b.byService[key], &b.opts)
 	default:
-		return buildClusterSetIP(imp, b.opts.Origins)
+		return buildClusterSetIP(imp, b.byService[key], &b.opts)
 	}
 }
 
 // draft is a zone in the making: a copy of the one before, made when the first
 // difference turns up, whose shards are copied when they are written to.
 type draft struct {
-	now    int64
-	before *Zone
-	next   *Zone
-	owned  [shardCount]bool // shards that next does not share with before
+	now     int64
+	resumed uint32
+	before  *Zone
+	next    *Zone
+	owned   [shardCount]bool // shards that next does not share with before
+	reverse reverseEdit
 }
 
 // start makes the first zone of a Builder.
 func (d *draft) start(opts Options) {
-	d.next = &Zone{nameservers: distinct(opts.Nameservers)}
+	d.next = &Zone{nameservers: distinct(slices.Clone(opts.Nameservers)), local: opts.Local, origins: opts.Origins}
 	for i := range d.next.shards {
 		d.next.shards[i] = &shard{services: map[string]*service{}, namespaces: map[string]struct{}{}}
 		d.owned[i] = true
@@ -227,9 +245,11 @@ func (d *draft) shard(key string) *shard {
 
 func (d *draft) setService(key mcs.ServiceKey, s *service) {
 	name := key.Name + "." + key.Namespace
-	if d.current().service(name).equal(s) {
+	before := d.current().service(name)
+	if before.equal(s) {
 		return
 	}
+	d.reverse.change(name, before, s)
 	if s == nil {
 		delete(d.shard(name).services, name)
 	} else {
@@ -252,10 +272,12 @@ func (d *draft) finish() *Zone {
 	if d.next == nil {
 		return d.before
 	}
+	d.next.reverse = d.next.reverse.edited(&d.reverse)
 	serial := uint32(d.now) //nolint:gosec // serials wrap (RFC 1982)
+	last := d.resumed
 	if d.before != nil {
-		serial = max(d.before.serial+1, serial)
+		last = d.before.serial
 	}
-	d.next.serial = serial
+	d.next.serial = max(last+1, serial)
 	return d.next
 }

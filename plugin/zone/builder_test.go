@@ -2,12 +2,8 @@ package zone
 
 import (
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"net/netip"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 )
@@ -149,111 +145,5 @@ func TestSecondOriginHasItsOwnTargets(t *testing.T) {
 		if len(a.SRV) != 1 || a.Target(a.SRV[0]) != want {
 			t.Errorf("origin %d: %s, want target %s", origin, a.text(), want)
 		}
-	}
-}
-
-// TestIncrementalEqualsRebuilt makes random changes to a small world in which
-// names collide often, and compares every few of them the zone that was kept up
-// to date with one built from nothing.
-func TestIncrementalEqualsRebuilt(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	w := world{rand.New(rand.NewPCG(seed, 0))}
-	b := newTestBuilder()
-	for step := range 3000 {
-		w.change(b)
-		if w.IntN(3) > 0 {
-			continue
-		}
-		got, _ := b.Publish(int64(step))
-		fresh := newTestBuilder()
-		for _, imp := range b.imports {
-			fresh.SetImport(imp)
-		}
-		for _, sl := range b.slices {
-			fresh.SetSlice(*sl)
-		}
-		want, _ := fresh.Publish(int64(step))
-		if diff := cmp.Diff(dump(want), dump(got), cmp.AllowUnexported(service{}, addresses{}, port{}, host{}, SRV{})); diff != "" {
-			t.Fatalf("step %d: differs from the rebuilt zone (-rebuilt +kept):\n%s", step, diff)
-		}
-		if b.Imports() != fresh.Imports() || b.Endpoints() != fresh.Endpoints() {
-			t.Fatalf("step %d: counts %d and %d, want %d and %d", step, b.Imports(), b.Endpoints(), fresh.Imports(), fresh.Endpoints())
-		}
-	}
-}
-
-// dump flattens the shards.
-func dump(z *Zone) map[string]*service {
-	all := map[string]*service{}
-	for _, sh := range z.shards {
-		maps.Copy(all, sh.services)
-		for name := range sh.namespaces {
-			all["namespace "+name] = nil
-		}
-	}
-	return all
-}
-
-type world struct{ *rand.Rand }
-
-func (w world) pick(list ...string) string { return list[w.IntN(len(list))] }
-
-func (w world) service() mcs.ServiceKey {
-	return mcs.ServiceKey{Namespace: w.pick("n", "m"), Name: w.pick("a", "b", "c")}
-}
-
-func (w world) address() netip.Addr {
-	return netip.MustParseAddr(w.pick("10.0.0.1", "10.0.0.2", "10.0.0.3", "fd00::1", "fd00::2", "2001:db8::"))
-}
-
-func (w world) port() Port {
-	return Port{Name: w.pick("", "http", "dns"), Protocol: w.pick("tcp", "udp"), Number: uint16(80 + w.IntN(2))}
-}
-
-func (w world) imp() Import {
-	imp := Import{Key: w.service(), Headless: w.IntN(2) == 0}
-	for range w.IntN(3) {
-		imp.Addresses = append(imp.Addresses, w.address())
-		imp.Ports = append(imp.Ports, w.port())
-	}
-	return imp
-}
-
-func (w world) slice() Slice {
-	s := Slice{Name: w.pick("s1", "s2", "s3", "s4"), Service: w.service(), Cluster: mcs.ClusterID(w.pick("b", "a.b", "c"))}
-	for range w.IntN(3) {
-		s.Ports = append(s.Ports, w.port())
-	}
-	for range w.IntN(4) {
-		s.Endpoints = append(s.Endpoints, Endpoint{Address: w.address(), Host: w.pick("", "a", "h")})
-	}
-	return s
-}
-
-func (w world) change(b *Builder) {
-	switch w.IntN(12) {
-	case 0, 1:
-		b.SetImport(w.imp())
-	case 2:
-		b.DeleteImport(w.service())
-	case 3:
-		k := w.service()
-		b.DeleteSlice(k.Namespace, w.slice().Name)
-	case 4:
-		ns := w.pick("n", "m")
-		var list []Slice
-		for range w.IntN(4) {
-			if s := w.slice(); s.Service.Namespace == ns {
-				list = append(list, s)
-			}
-		}
-		b.ReplaceSlices(ns, list)
-	case 5:
-		if w.IntN(8) == 0 {
-			b.ReplaceImports("", []Import{w.imp(), w.imp()})
-		}
-	default:
-		b.SetSlice(w.slice())
 	}
 }

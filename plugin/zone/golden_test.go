@@ -26,12 +26,14 @@ const testOrigin = "clusterset.local."
 //
 //	nameserver ADDRESS...
 //	origin NAME...
+//	local CLUSTER
+//	prefer local | hide empty | reverse      (options)
 //	import NAMESPACE/NAME clusterset|headless [ADDRESS...] [NAME:PROTOCOL:PORT...]
 //	slice NAMESPACE/SLICE SERVICE CLUSTER [NAME:PROTOCOL:PORT...]
 //	endpoint ADDRESS [HOST]      (of the slice above)
 //
-// then questions, "TYPE NAME" without the origin, "." for the origin itself,
-// and what was answered. -update rewrites the answers.
+// then questions, "TYPE NAME" without the origin, "." for the origin itself, a
+// reverse name whole, and what was answered. -update rewrites the answers.
 func TestAnswers(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -74,7 +76,7 @@ func TestAnswers(t *testing.T) {
 
 var types = map[string]Type{
 	"A": TypeA, "NS": TypeNS, "SOA": TypeSOA, "TXT": TypeTXT, "AAAA": TypeAAAA, "SRV": TypeSRV, "ANY": TypeANY,
-	"MX": 15, "HTTPS": 65, "DS": 43,
+	"PTR": TypePTR, "MX": 15, "HTTPS": 65, "DS": 43,
 }
 
 // ask answers "TYPE NAME" in one line.
@@ -85,6 +87,14 @@ func ask(t *testing.T, z *Zone, question string) string {
 		t.Fatalf("question %q: want TYPE NAME with a known type", question)
 	}
 	rel := strings.TrimSpace(name)
+	if strings.HasSuffix(strings.ToLower(rel), ".arpa.") {
+		prefix, ok := ParseReverse(rel)
+		if !ok {
+			return "NXDOMAIN"
+		}
+		a := z.Reverse(prefix, types[typ])
+		return a.text()
+	}
 	if rel == "." {
 		rel = ""
 	}
@@ -121,6 +131,7 @@ func (a *Answer) text() string {
 		}
 		out = append(out, text)
 	}
+	out = slices.AppendSeq(out, a.PTR())
 	return strings.Join(out, "; ")
 }
 
@@ -135,6 +146,14 @@ func parseObjects(t *testing.T, text string) *Builder {
 			continue
 		}
 		switch verb, args := f[0], f[1:]; verb {
+		case "local":
+			opts.Local = mcs.ClusterID(args[0])
+		case "prefer":
+			opts.PreferLocal = args[0] == "local"
+		case "hide":
+			opts.HideEmpty = args[0] == "empty"
+		case "reverse":
+			opts.Reverse = true
 		case "origin":
 			opts.Origins = args
 		case "nameserver":

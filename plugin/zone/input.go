@@ -3,7 +3,6 @@ package zone
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 )
@@ -15,6 +14,17 @@ type Options struct {
 	Origins []string
 	// Nameservers are the addresses of ns.dns.Z.
 	Nameservers []netip.Addr
+	// Local is the id of the cluster that the zone is served in, empty when it
+	// is not known. Reverse names of its endpoints are never answered.
+	Local mcs.ClusterID
+	// PreferLocal answers a headless name with the endpoints of Local while it
+	// has any; the names of all hosts stay.
+	PreferLocal bool
+	// HideEmpty takes a ClusterSetIP import without a ready endpoint for one that
+	// does not exist.
+	HideEmpty bool
+	// Reverse keeps what [Zone.Reverse] needs.
+	Reverse bool
 }
 
 // Import is what a ServiceImport says that matters to DNS.
@@ -60,12 +70,12 @@ type Endpoint struct {
 	Host string
 }
 
-// host is the endpoint's own label.
-func (e Endpoint) host() string {
+// appendHost appends the endpoint's own label.
+func (e *Endpoint) appendHost(to []byte) []byte {
 	if e.Host != "" {
-		return e.Host
+		return append(to, e.Host...)
 	}
-	return AddressHost(e.Address)
+	return appendAddressHost(to, e.Address)
 }
 
 // Port is a port of a ClusterSetIP import or of a slice.
@@ -112,17 +122,21 @@ func IsLabel(s string) bool {
 // AddressHost is the label of an endpoint without a host name: its address in
 // canonical form (RFC 5952) with dots and colons turned into dashes. A label
 // neither begins nor ends with a dash (RFC 1123 2.1), so "::" at an end gets a 0.
-func AddressHost(a netip.Addr) string {
-	s := a.String()
-	if a.Is4() {
-		return strings.ReplaceAll(s, ".", "-")
+func AddressHost(a netip.Addr) string { return string(appendAddressHost(nil, a)) }
+
+func appendAddressHost(to []byte, a netip.Addr) []byte {
+	begin := len(to)
+	to = a.AppendTo(to)
+	if to[begin] == ':' {
+		to = slices.Insert(to, begin, '0')
 	}
-	s = strings.ReplaceAll(s, ":", "-")
-	if strings.HasPrefix(s, "-") {
-		s = "0" + s
+	for i := begin; i < len(to); i++ {
+		if to[i] == '.' || to[i] == ':' {
+			to[i] = '-'
+		}
 	}
-	if strings.HasSuffix(s, "-") {
-		s += "0"
+	if to[len(to)-1] == '-' {
+		to = append(to, '0')
 	}
-	return s
+	return to
 }

@@ -13,6 +13,7 @@ const (
 	TypeA    Type = 1
 	TypeNS   Type = 2
 	TypeSOA  Type = 6
+	TypePTR  Type = 12
 	TypeTXT  Type = 16
 	TypeAAAA Type = 28
 	TypeSRV  Type = 33
@@ -43,6 +44,8 @@ const (
 // shared by all queries: read them only.
 type Answer struct {
 	Result Result
+	// Headless says that the records are those of endpoints.
+	Headless bool
 	// V4, V6 and SRV: at most one is set, and only with Records.
 	V4  [][4]byte
 	V6  [][16]byte
@@ -50,19 +53,20 @@ type Answer struct {
 	// Additional says that the addresses of the targets belong into the
 	// additional section.
 	Additional bool
-	hosts      []host
-	target     target
+	hosts      *hosts
+	origin     int
+	pointers   pointers
 }
 
 // Target is the absolute name that an SRV record of the answer points to.
-func (a *Answer) Target(s SRV) string { return a.target[s.host] }
+func (a *Answer) Target(s SRV) string { return a.hosts.name(int(s.host), a.origin) }
 
 // TargetAddresses are the addresses of that name. again is true when the
 // record before s, the i'th of the answer, has the same target.
 func (a *Answer) TargetAddresses(i int) (v4 [][4]byte, v6 [][16]byte, again bool) {
 	s := a.SRV[i]
-	h := &a.hosts[s.host]
-	return h.v4, h.v6, i > 0 && a.SRV[i-1].host == s.host
+	addrs := a.hosts.addressesOf(int(s.host))
+	return addrs.v4, addrs.v6, i > 0 && a.SRV[i-1].host == s.host
 }
 
 // Lookup answers a question for a name under the origin with that index in
@@ -124,7 +128,9 @@ func (s *service) lookup(q Query, t Type, origin int) Answer {
 		if t == TypeSRV {
 			return s.answerSRV(s.srv, origin, false)
 		}
-		return s.addresses.answer(t)
+		a := s.addresses.answer(t)
+		a.Headless = s.headless
+		return a
 	case FormPort:
 		if i, ok := slices.BinarySearchFunc(s.ports, q.Left, func(p port, owner string) int { return cmp.Compare(p.owner, owner) }); ok {
 			if t == TypeSRV {
@@ -133,8 +139,11 @@ func (s *service) lookup(q Query, t Type, origin int) Answer {
 			return Answer{Result: NoData}
 		}
 	case FormEndpoint:
-		if i, ok := slices.BinarySearchFunc(s.hosts, q.Left, func(h host, left string) int { return cmp.Compare(h.left, left) }); ok {
-			return s.hosts[i].answer(t)
+		if i, ok := s.hosts.find(q.Left); ok {
+			addrs := s.hosts.addressesOf(i)
+			a := addrs.answer(t)
+			a.Headless = true
+			return a
 		}
 	case FormNone, FormApex, FormVersion, FormDNS, FormNameserver, FormSvc, FormNamespace, FormProtocol:
 	}
@@ -148,5 +157,5 @@ func (s *service) answerSRV(srv []SRV, origin int, additional bool) Answer {
 	if len(srv) == 0 {
 		return Answer{Result: NoData}
 	}
-	return Answer{Result: Records, SRV: srv, Additional: additional, hosts: s.hosts, target: s.targets[origin]}
+	return Answer{Result: Records, Headless: s.headless, SRV: srv, Additional: additional, hosts: &s.hosts, origin: origin}
 }

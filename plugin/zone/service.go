@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
@@ -14,12 +15,13 @@ import (
 // changed import or slice makes a new one. Every list is sorted, so that equal
 // inputs give equal services in whatever order they came.
 type service struct {
-	addresses  addresses
-	srv        []SRV    // of S.N.svc.Z
-	ports      []port   // by owner
-	hosts      []host   // by left; SRV targets point in here
-	targets    []target // per origin
-	emptyNames []string // names before S.N that exist and hold nothing: _T, and C of each host
+	headless   bool
+	addresses  addresses // of S.N.svc.Z
+	srv        []SRV     // of S.N.svc.Z
+	ports      []port    // by owner
+	hosts      hosts
+	emptyNames []string  // names before S.N that exist and hold nothing: _T, and C of each host
+	reverse    addresses // those whose reverse names lead here, when reverse names are kept
 }
 
 // addresses are the A and AAAA data of one name.
@@ -33,16 +35,6 @@ type port struct {
 	owner string
 	srv   []SRV
 }
-
-// host is a name that SRV records point to: H.C of a headless service, or the
-// ClusterSetIP service itself, where left is empty.
-type host struct {
-	left string
-	addresses
-}
-
-// target holds the absolute names of the hosts under one origin, by host.
-type target []string
 
 // SRV is the part of an SRV record that differs from one to the next.
 type SRV struct {
@@ -59,6 +51,58 @@ func sortSRV(s []SRV) []SRV {
 	return slices.Clip(slices.Compact(s))
 }
 
+// hosts are the names that SRV records point to, by name: H.C of a headless
+// service, or the one of the ClusterSetIP service itself. There may be hundreds
+// of thousands in all, so they are kept as a few flat lists.
+type hosts struct {
+	// ends says where each host's part of the lists below ends; it begins where
+	// that of the host before ends.
+	ends      []hostEnd
+	addresses addresses
+	// names holds, for each origin, the absolute names of all hosts on end, and
+	// suffixes the part that they share: "S.N.svc.Z".
+	names, suffixes []string
+}
+
+// hostEnd is a place behind a host: behind its "H.C." in the text of all of
+// them, and behind its addresses.
+type hostEnd struct{ left, v4, v6 uint32 }
+
+func (h *hosts) begin(i int) hostEnd {
+	if i == 0 {
+		return hostEnd{}
+	}
+	return h.ends[i-1]
+}
+
+// name is the absolute name of a host under an origin.
+func (h *hosts) name(i, origin int) string {
+	suffix := len(h.suffixes[origin])
+	return h.names[origin][int(h.begin(i).left)+i*suffix : int(h.ends[i].left)+(i+1)*suffix]
+}
+
+// left is H.C of a host.
+func (h *hosts) left(i int) string {
+	name := h.name(i, 0)
+	return name[:max(0, len(name)-len(h.suffixes[0])-1)]
+}
+
+func (h *hosts) addressesOf(i int) addresses {
+	from, to := h.begin(i), h.ends[i]
+	return addresses{v4: h.addresses.v4[from.v4:to.v4:to.v4], v6: h.addresses.v6[from.v6:to.v6:to.v6]}
+}
+
+// find looks a host up by its H.C.
+func (h *hosts) find(left string) (i int, ok bool) {
+	return sort.Find(len(h.ends), func(i int) int { return strings.Compare(left, h.left(i)) })
+}
+
+// cluster is C of a host.
+func (h *hosts) cluster(i int) mcs.ClusterID {
+	_, cluster, _ := strings.Cut(h.left(i), ".")
+	return mcs.ClusterID(cluster)
+}
+
 // Problem is something in the input that is left out of the answers.
 type Problem struct {
 	Service mcs.ServiceKey
@@ -69,11 +113,12 @@ func (s *service) equal(o *service) bool {
 	if s == nil || o == nil {
 		return s == o
 	}
-	return s.addresses.equal(&o.addresses) &&
+	return s.headless == o.headless &&
+		s.addresses.equal(&o.addresses) && s.reverse.equal(&o.reverse) &&
 		slices.Equal(s.srv, o.srv) &&
 		slices.EqualFunc(s.ports, o.ports, func(a, b port) bool { return a.owner == b.owner && slices.Equal(a.srv, b.srv) }) &&
-		slices.EqualFunc(s.hosts, o.hosts, func(a, b host) bool { return a.left == b.left && a.addresses.equal(&b.addresses) }) &&
-		slices.EqualFunc(s.targets, o.targets, slices.Equal) &&
+		slices.Equal(s.hosts.ends, o.hosts.ends) && s.hosts.addresses.equal(&o.hosts.addresses) &&
+		slices.Equal(s.hosts.names, o.hosts.names) &&
 		slices.Equal(s.emptyNames, o.emptyNames)
 }
 
@@ -90,149 +135,60 @@ func (a *addresses) add(addr netip.Addr) {
 	}
 }
 
-// distinct is the set of addrs as A and AAAA data.
+// distinct is the set of addrs as A and AAAA data; addrs is sorted in place.
 func distinct(addrs []netip.Addr) addresses {
-	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, netip.Addr.Compare)
+	addrs = slices.Compact(addrs)
+	n4, _ := slices.BinarySearchFunc(addrs, 33, func(a netip.Addr, bits int) int { return cmp.Compare(a.BitLen(), bits) })
 	var a addresses
-	for _, addr := range slices.Compact(addrs) {
+	if n4 > 0 {
+		a.v4 = make([][4]byte, 0, n4)
+	}
+	if n4 < len(addrs) {
+		a.v6 = make([][16]byte, 0, len(addrs)-n4)
+	}
+	for _, addr := range addrs {
 		a.add(addr)
 	}
 	return a
 }
 
 // buildClusterSetIP answers KEP-1645 DNS specification 2.3: the addresses and
-// ports of the import, whatever its endpoints are.
-func buildClusterSetIP(imp Import, origins []string) (*service, []Problem) {
-	addrs := distinct(imp.Addresses)
-	s := &service{addresses: addrs, hosts: []host{{addresses: addrs}}}
-	for _, origin := range origins {
-		name := absoluteName("", imp.Key, origin)
-		if len(name) > maxName {
-			return s, []Problem{tooLong(imp.Key, name)}
+// ports of the import, whatever its endpoints are. It returns nil when they
+// count and there are none.
+func buildClusterSetIP(imp Import, in []*Slice, opts *Options) (*service, []Problem) {
+	if opts.HideEmpty && !slices.ContainsFunc(in, func(s *Slice) bool { return len(s.Endpoints) > 0 }) {
+		return nil, nil
+	}
+	s := &service{addresses: distinct(slices.Clone(imp.Addresses))}
+	names := make([]string, len(opts.Origins))
+	for o, origin := range opts.Origins {
+		names[o] = serviceName(imp.Key, origin)
+		if len(names[o]) > maxName {
+			return s, []Problem{tooLong(imp.Key, names[o])}
 		}
-		s.targets = append(s.targets, target{name})
+	}
+	s.hosts = hosts{
+		ends:      []hostEnd{{v4: count(s.addresses.v4), v6: count(s.addresses.v6)}},
+		addresses: s.addresses, names: names, suffixes: names,
+	}
+	if opts.Reverse {
+		s.reverse = s.addresses
 	}
 	ports := portSet{}
 	for _, p := range imp.Ports {
 		ports.add(p, 0)
 	}
-	s.srv, s.ports, s.emptyNames = ports.build()
+	s.srv, s.ports, s.emptyNames = ports.build(nil)
 	return s, nil
 }
 
-// buildHeadless answers KEP-1645 DNS specification 2.4: the ready endpoints of
-// all clusters. It returns nil when there are none, because such a service has
-// no name at all.
-func buildHeadless(key mcs.ServiceKey, in []*Slice, origins []string) (*service, []Problem) {
-	all, named, problems := collect(key, in, origins[0], longest(origins))
-	if len(all) == 0 {
-		return nil, problems
-	}
-	s := &service{addresses: distinct(all)}
-	ports := portSet{}
-	empty := map[string]struct{}{}
-	for _, e := range named {
-		if last := len(s.hosts) - 1; last < 0 || s.hosts[last].left != e.left {
-			s.hosts = append(s.hosts, host{left: e.left})
-		}
-		h := uint32(len(s.hosts) - 1) //nolint:gosec // a service has far fewer endpoints
-		s.hosts[h].addOnce(e.address)
-		for _, p := range e.slice.Ports {
-			ports.add(p, h)
-		}
-		addAncestors(empty, e.left)
-	}
-	s.hosts = slices.Clip(s.hosts)
-	s.targets = targetsOf(key, s.hosts, origins)
-	s.srv, s.ports, s.emptyNames = ports.build()
-	for name := range empty {
-		s.emptyNames = append(s.emptyNames, name)
-	}
-	slices.Sort(s.emptyNames)
-	return s, problems
-}
-
-// namedEndpoint is an endpoint with its place in the tree.
-type namedEndpoint struct {
-	left    string // H.C
-	address netip.Addr
-	slice   *Slice
-}
-
-// collect lists the addresses of all ready endpoints, and those endpoints whose
-// name fits, by name and address. left is cut out of the absolute name under
-// origin, so that both share their bytes.
-func collect(key mcs.ServiceKey, in []*Slice, origin, longestOrigin string) (all []netip.Addr, named []namedEndpoint, problems []Problem) {
-	n := 0
-	for _, sl := range in {
-		n += len(sl.Endpoints)
-	}
-	all, named = make([]netip.Addr, 0, n), make([]namedEndpoint, 0, n)
-	for _, sl := range in {
-		for _, e := range sl.Endpoints {
-			all = append(all, e.Address)
-			left := e.host() + "." + string(sl.Cluster)
-			name := absoluteName(left, key, origin)
-			if full := len(name) - len(origin) + len(longestOrigin); full > maxName {
-				problems = append(problems, tooLong(key, absoluteName(left, key, longestOrigin)))
-				continue
-			}
-			named = append(named, namedEndpoint{left: name[:len(left)], address: e.Address, slice: sl})
-		}
-	}
-	slices.SortFunc(named, func(a, b namedEndpoint) int {
-		return cmp.Or(cmp.Compare(a.left, b.left), a.address.Compare(b.address))
-	})
-	return all, named, problems
-}
-
-// addOnce adds an address unless it is the last one; the callers add in order.
-func (h *host) addOnce(a netip.Addr) {
-	switch {
-	case a.Is4() && len(h.v4) > 0 && h.v4[len(h.v4)-1] == a.As4():
-	case a.Is6() && len(h.v6) > 0 && h.v6[len(h.v6)-1] == a.As16():
-	default:
-		h.add(a)
-	}
-}
-
-// addAncestors adds the names between left and S.N: C of one label, or both
-// names of a C of two.
-func addAncestors(empty map[string]struct{}, left string) {
-	for dot := strings.IndexByte(left, '.'); dot >= 0; dot = strings.IndexByte(left, '.') {
-		left = left[dot+1:]
-		empty[left] = struct{}{}
-	}
-}
-
-// targetsOf builds the hosts' absolute names under each origin.
-func targetsOf(key mcs.ServiceKey, hosts []host, origins []string) []target {
-	targets := make([]target, len(origins))
-	for o, origin := range origins {
-		targets[o] = make(target, len(hosts))
-		for h := range hosts {
-			targets[o][h] = absoluteName(hosts[h].left, key, origin)
-			if o == 0 { // share the bytes
-				hosts[h].left = targets[o][h][:len(hosts[h].left)]
-			}
-		}
-	}
-	return targets
-}
-
-func absoluteName(left string, key mcs.ServiceKey, origin string) string {
-	if left != "" {
-		left += "."
-	}
+// serviceName is "S.N.svc.Z".
+func serviceName(key mcs.ServiceKey, origin string) string {
 	if origin == "." {
 		origin = ""
 	}
-	return left + key.Name + "." + key.Namespace + ".svc." + origin
-}
-
-func longest(origins []string) string {
-	return slices.MaxFunc(origins, func(a, b string) int { return cmp.Compare(len(a), len(b)) })
+	return key.Name + "." + key.Namespace + ".svc." + origin
 }
 
 func tooLong(key mcs.ServiceKey, name string) Problem {
@@ -254,9 +210,14 @@ func (s portSet) add(p Port, h uint32) {
 	}
 }
 
-// build sorts what was gathered and drops duplicates. protocols are the _T names.
-func (s portSet) build() (srv []SRV, ports []port, protocols []string) {
+// build sorts what was gathered and drops duplicates, and of each owner's
+// records those of hosts that are not preferred, when it has others; nil
+// prefers none. protocols are the _T names.
+func (s portSet) build(preferred func(host uint32) bool) (srv []SRV, ports []port, protocols []string) {
 	for owner, records := range s {
+		if preferred != nil && slices.ContainsFunc(records, func(r SRV) bool { return preferred(r.host) }) {
+			records = slices.DeleteFunc(records, func(r SRV) bool { return !preferred(r.host) })
+		}
 		records = sortSRV(records)
 		if owner == "" {
 			srv = records
@@ -268,4 +229,8 @@ func (s portSet) build() (srv []SRV, ports []port, protocols []string) {
 	slices.SortFunc(ports, func(a, b port) int { return cmp.Compare(a.owner, b.owner) })
 	slices.Sort(protocols)
 	return srv, ports, slices.Compact(protocols)
+}
+
+func count[T any](list []T) uint32 {
+	return uint32(len(list)) //nolint:gosec // far fewer than 4 billion of anything
 }

@@ -1,6 +1,10 @@
 package zone
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+
+	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
+)
 
 // Zone is an immutable index of everything that exists under the origins.
 // Readers need no lock: they load one pointer to a Zone and keep it for the
@@ -18,7 +22,10 @@ import "hash/maphash"
 type Zone struct {
 	serial      uint32
 	nameservers addresses
+	local       mcs.ClusterID
+	origins     []string
 	shards      [shardCount]*shard
+	reverse     reverse
 }
 
 const shardCount = 256
