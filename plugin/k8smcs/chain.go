@@ -41,7 +41,7 @@ func (e end) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (in
 	}
 	data := e.p.source.Zone()
 	if data == nil {
-		return write(w, newReply(r, dns.RcodeServerFailure))
+		return e.p.write(w, r, newReply(r, dns.RcodeServerFailure, false), dns.ExtendedErrorCodeNotReady)
 	}
-	return write(w, e.p.negative(r, z, data.Serial(), dns.RcodeNameError))
+	return e.p.write(w, r, e.p.negative(r, z, data.Serial(), dns.RcodeNameError), e.p.age())
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// behind is the directive after which ours stands.
-const behind = "acl"
+// predecessor is the directive after which ours stands.
+const predecessor = "acl"
 
 // Directives is CoreDNS's list of directives with k8s_mcs in its place, right
 // behind acl: acl, tsig, rewrite, any and loadbalance act on our names, and
@@ -14,9 +14,9 @@ const behind = "acl"
 // than our answer and holds on to it after it has changed, so it serves only
 // what falls through.
 func Directives(stock []string) ([]string, error) {
-	at := slices.Index(stock, behind)
+	at := slices.Index(stock, predecessor)
 	if at < 0 {
-		return nil, fmt.Errorf("place directive %s: this CoreDNS has no directive %s to stand behind", pluginName, behind)
+		return nil, fmt.Errorf("place directive %s: this CoreDNS has no directive %s to stand behind", pluginName, predecessor)
 	}
 	return slices.Insert(slices.Clone(stock), at+1, pluginName), nil
 }

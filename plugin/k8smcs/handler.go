@@ -2,6 +2,8 @@ package k8smcs
 
 import (
 	"context"
+	"math"
+	"sync/atomic"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/miekg/dns"
@@ -17,11 +19,17 @@ type Plugin struct {
 	fall   []string // zones whose missing names go to Next
 	ttl    uint32
 	source zoneSource
+	// extended adds Extended DNS Errors (RFC 8914) to answers without fresh data.
+	extended bool
+	// listening is false until the server listens; nil means that it does.
+	listening *atomic.Bool
 }
 
-// zoneSource gives the newest state, nil while there is none.
+// zoneSource gives the newest state, nil while there is none, and tells whether
+// it may be out of date.
 type zoneSource interface {
 	Zone() *zone.Zone
+	Stale() bool
 }
 
 // authority is a zone of the plugin, and what its SOA and NS records say.
@@ -36,7 +44,7 @@ type authority struct {
 const noOrigin = -1
 
 func newPlugin(cfg *config, src zoneSource) *Plugin {
-	p := &Plugin{fall: cfg.fall, ttl: cfg.ttl, source: src}
+	p := &Plugin{fall: cfg.fall, ttl: cfg.ttl, source: src, extended: cfg.extendedErrors}
 	for i, name := range cfg.zones {
 		p.zones = append(p.zones, newAuthority(name, name, i))
 	}
@@ -61,8 +69,10 @@ func newAuthority(name, home string, origin int) authority {
 func (p *Plugin) Name() string { return pluginName }
 
 // Ready implements the interface of the ready plugin: every watch has delivered
-// its first list.
-func (p *Plugin) Ready() bool { return p.source.Zone() != nil }
+// its first list, or a snapshot is served, and the server listens.
+func (p *Plugin) Ready() bool {
+	return p.source.Zone() != nil && (p.listening == nil || p.listening.Load())
+}
 
 // ServeDNS implements plugin.Handler. It takes no lock and, until the message is
 // built, allocates nothing. It is kept flat, because CoreDNS runs each query on
@@ -76,34 +86,57 @@ func (p *Plugin) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
 	if data == nil {
 		// Also when the name would fall through: a denial, ours or that of the
 		// next plugin, would be cached by clients and outlive the start.
-		return write(w, newReply(r, dns.RcodeServerFailure))
+		return p.write(w, r, newReply(r, dns.RcodeServerFailure, false), dns.ExtendedErrorCodeNotReady)
 	}
-	var query zone.Query
-	if z.origin != noOrigin || rel == "" {
-		query = zone.Parse(rel)
-	}
-	q := r.Question[0]
-	a := data.Lookup(query, zone.Type(q.Qtype), max(z.origin, 0))
+	q := &r.Question[0]
+	a := p.lookup(data, z, rel, q)
 	if a.Result == zone.NameError {
 		if p.Next != nil && p.fallsThrough(q.Name) && !z.loop.arrived(q.Name) && z.loop.open(ctx, p.Next) {
 			return plugin.NextOrFailure(pluginName, p.Next, ctx, w, r)
 		}
-		return write(w, p.negative(r, z, data.Serial(), dns.RcodeNameError))
+		return p.write(w, r, p.negative(r, z, data.Serial(), dns.RcodeNameError), p.age())
 	}
-	return write(w, p.positive(r, z, data.Serial(), &a))
+	age := p.age()
+	to := sinkOf(w)
+	if to.socket != nil && age == fresh {
+		if sent, err := p.sendBytes(&to, r, &a); sent || err != nil {
+			return written(dns.RcodeSuccess, err)
+		}
+	}
+	m := p.positive(r, z, data.Serial(), &a, to.reuse)
+	rcode, err := p.write(w, r, m, age)
+	m.release()
+	return rcode, err
 }
 
-// match finds the most specific zone that holds the name asked for; nil when
-// there is none or the message is not an ordinary query.
+// lookup answers a question for a name in a zone.
+func (p *Plugin) lookup(data *zone.Zone, z *authority, rel string, q *dns.Question) zone.Answer {
+	if z.origin != noOrigin || rel == "" {
+		return data.Lookup(zone.Parse(rel), zone.Type(q.Qtype), max(z.origin, 0))
+	}
+	if prefix, ok := zone.ParseReverse(q.Name); ok {
+		return data.Reverse(prefix, zone.Type(q.Qtype))
+	}
+	return zone.Answer{}
+}
+
+// match finds the zone that holds the name asked for; nil when there is none or
+// the message is not an ordinary query.
 func (p *Plugin) match(r *dns.Msg) (z *authority, rel string) {
 	if r.Opcode != dns.OpcodeQuery || len(r.Question) == 0 || r.Question[0].Qclass != dns.ClassINET {
 		return nil, ""
 	}
+	return p.nearest(r.Question[0].Name)
+}
+
+// nearest is the most specific zone that holds a name, and what stands before
+// it; nil when there is none.
+func (p *Plugin) nearest(name string) (z *authority, rel string) {
 	for i := range p.zones {
 		if z != nil && len(p.zones[i].name) <= len(z.name) {
 			continue
 		}
-		if s, ok := zone.Cut(r.Question[0].Name, p.zones[i].name); ok {
+		if s, ok := zone.Cut(name, p.zones[i].name); ok {
 			z, rel = &p.zones[i], s
 		}
 	}
@@ -124,14 +157,37 @@ func (p *Plugin) fallsThrough(name string) bool {
 	return false
 }
 
-// write sends a reply. The server is told that there is one, whatever its
-// code, so that it does not send a second.
-func write(w dns.ResponseWriter, m *dns.Msg) (int, error) {
-	if err := w.WriteMsg(m); err != nil {
-		return dns.RcodeServerFailure, plugin.Error(pluginName, err)
+// fresh is in place of an Extended DNS Error when there is none.
+const fresh = math.MaxUint16
+
+// age is the Extended DNS Error for an answer from the newest state.
+func (p *Plugin) age() uint16 {
+	if p.extended && p.source.Stale() {
+		return dns.ExtendedErrorCodeStaleAnswer
 	}
-	if m.Rcode == dns.RcodeServerFailure {
+	return fresh
+}
+
+// write sends a reply, with an Extended DNS Error if the plugin gives them and
+// the client understands them (RFC 8914 3).
+func (p *Plugin) write(w dns.ResponseWriter, r *dns.Msg, m *reply, extended uint16) (int, error) {
+	if extended != fresh && p.extended && r.IsEdns0() != nil {
+		// The server fills in the rest of the record.
+		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: extended}}
+		m.msg.Extra = append(m.msg.Extra, opt)
+	}
+	return written(m.msg.Rcode, w.WriteMsg(&m.msg))
+}
+
+// written is what the server is told after a reply: that there is one, whatever
+// its code, so that it does not send a second.
+func written(rcode int, err error) (int, error) {
+	switch {
+	case err != nil:
+		return dns.RcodeServerFailure, plugin.Error(pluginName, err)
+	case rcode == dns.RcodeServerFailure:
 		return dns.RcodeSuccess, nil
 	}
-	return m.Rcode, nil
+	return rcode, nil
 }

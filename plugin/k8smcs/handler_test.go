@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/coredns/coredns/plugin"
@@ -19,16 +20,23 @@ import (
 )
 
 // fixed is a zoneSource that never changes; its zero value is not synced.
-type fixed struct{ z *zone.Zone }
+type fixed struct {
+	z     *zone.Zone
+	stale bool
+}
 
 func (f fixed) Zone() *zone.Zone { return f.z }
+func (f fixed) Stale() bool      { return f.stale }
 
 const testSerial = 1700000000
 
 // testZone holds pear, a ClusterSetIP import, and fig, a headless one with
 // endpoints in two clusters.
 func testZone(origins ...string) *zone.Zone {
-	b := zone.NewBuilder(zone.Options{Origins: origins, Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.53")}})
+	b := zone.NewBuilder(zone.Options{
+		Origins: origins, Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.53")},
+		Local: "amber", Reverse: true,
+	})
 	http := []zone.Port{{Name: "http", Protocol: "tcp", Number: 80}}
 	fig := mcs.ServiceKey{Namespace: "orchard", Name: "fig"}
 	b.SetImport(zone.Import{
@@ -50,7 +58,7 @@ func testZone(origins ...string) *zone.Zone {
 
 func testPlugin() *Plugin {
 	cfg := &config{zones: []string{"clusterset.local."}, reverseZones: []string{"in-addr.arpa.", "ip6.arpa."}, ttl: 5}
-	return newPlugin(cfg, fixed{testZone(cfg.zones...)})
+	return newPlugin(cfg, fixed{z: testZone(cfg.zones...)})
 }
 
 func question(name string, qtype uint16) *dns.Msg {
@@ -76,6 +84,11 @@ func text(rrs []dns.RR) string {
 	slices.Sort(out)
 	return strings.Join(out, "; ")
 }
+
+const (
+	inAddrSOA = "in-addr.arpa. SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5"
+	reverse6  = "4.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.2.0.0.8.b.d.0.1.0.0.2.ip6.arpa."
+)
 
 const soaText = "clusterset.local. SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5"
 
@@ -128,9 +141,22 @@ func TestServeDNS(t *testing.T) {
 		"a wildcard is an ordinary label":    {name: "*.orchard.svc.clusterset.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError, ns: soaText},
 		"search path debris":                 {name: pear + "clusterset.local.", qtype: dns.TypeA, rcode: dns.RcodeNameError, ns: soaText},
 		"an escaped dot is no dot":           {name: `pear\.orchard.svc.clusterset.local.`, qtype: dns.TypeA, rcode: dns.RcodeNameError, ns: soaText},
-		"a name under a reverse zone": {
-			name: "4.0.22.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError,
-			ns: "in-addr.arpa. SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5",
+		"PTR of an endpoint of another cluster": {
+			name: "5.0.22.10.In-Addr.arpa.", qtype: dns.TypePTR,
+			answer: "5.0.22.10.In-Addr.arpa. PTR fig-1.basil." + fig,
+		},
+		"PTR of a clusterset IP": {name: "10.7.96.10.in-addr.arpa.", qtype: dns.TypePTR, answer: "10.7.96.10.in-addr.arpa. PTR " + pear},
+		"PTR of an IPv6 endpoint": {
+			name: reverse6, qtype: dns.TypePTR, answer: reverse6 + " PTR fig-0.basil." + fig,
+		},
+		"PTR of an endpoint of the own cluster is somebody else's": {
+			name: "4.0.11.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError, ns: inAddrSOA,
+		},
+		"a network with such addresses is NODATA": {name: "22.10.in-addr.arpa.", qtype: dns.TypePTR, ns: inAddrSOA},
+		"A of a reverse name is NODATA":           {name: "5.0.22.10.in-addr.arpa.", qtype: dns.TypeA, ns: inAddrSOA},
+		"a reverse name of nobody": {
+			name: "6.0.22.10.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError,
+			ns: inAddrSOA,
 		},
 		"a service's name under a reverse zone": {
 			name: "pear.orchard.svc.ip6.arpa.", qtype: dns.TypeA, rcode: dns.RcodeNameError,
@@ -211,8 +237,10 @@ func TestWhatGoesToTheNextPlugin(t *testing.T) {
 		"NXDOMAIN with fallthrough":                       {question(plum, dns.TypeA), []string{"."}, 1},
 		"NXDOMAIN with fallthrough of our zone":           {question(strings.ToUpper(plum), dns.TypeA), []string{"clusterset.local."}, 1},
 		"NXDOMAIN with fallthrough of another zone":       {question(plum, dns.TypeA), []string{"in-addr.arpa."}, 0},
-		"a reverse name with fallthrough of that zone":    {question("4.0.22.10.in-addr.arpa.", dns.TypePTR), []string{"in-addr.arpa."}, 1},
-		"a reverse name with fallthrough of another zone": {question("4.0.22.10.in-addr.arpa.", dns.TypePTR), []string{"clusterset.local."}, 0},
+		"a reverse name with fallthrough of that zone":    {question("6.0.22.10.in-addr.arpa.", dns.TypePTR), []string{"in-addr.arpa."}, 1},
+		"a reverse name of ours with fallthrough":         {question("4.0.22.10.in-addr.arpa.", dns.TypePTR), []string{"."}, 0},
+		"a network of ours with fallthrough":              {question("22.10.in-addr.arpa.", dns.TypePTR), []string{"."}, 0},
+		"a reverse name with fallthrough of another zone": {question("6.0.22.10.in-addr.arpa.", dns.TypePTR), []string{"clusterset.local."}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := &next{rcode: dns.RcodeRefused, err: errors.New("from behind")}
@@ -251,14 +279,78 @@ func TestUnsyncedNamesAreServfailAndStayHere(t *testing.T) {
 	if n.calls > 0 {
 		t.Errorf("the next plugin was asked %d times", n.calls)
 	}
-	if p.source = (fixed{testZone("clusterset.local.")}); !p.Ready() {
+	if p.source = (fixed{z: testZone("clusterset.local.")}); !p.Ready() {
 		t.Error("not ready with data")
+	}
+}
+
+func TestNotReadyBeforeTheServerListens(t *testing.T) {
+	p := testPlugin()
+	p.listening = &atomic.Bool{}
+	if p.Ready() {
+		t.Error("ready although nobody listens")
+	}
+	if p.listening.Store(true); !p.Ready() {
+		t.Error("not ready although the server listens")
+	}
+	_, kubeconfig := newAPI(t, pearObject)
+	s := startServer(t, block(ours(kubeconfig)))
+	if in := instanceIn(s.instance); in == nil || !in.listening.Load() {
+		t.Error("a server that was started does not count as listening")
+	}
+}
+
+func TestExtendedErrorsSayHowTheDataIs(t *testing.T) {
+	const pear, plum = "pear.orchard.svc.clusterset.local.", "plum.orchard.svc.clusterset.local."
+	z := testZone("clusterset.local.")
+	for name, c := range map[string]struct {
+		source   fixed
+		extended bool
+		name     string
+		edns     bool
+		want     []uint16
+	}{
+		"no data":                             {fixed{}, true, pear, true, []uint16{dns.ExtendedErrorCodeNotReady}},
+		"no data, and a client without EDNS":  {fixed{}, true, pear, false, nil},
+		"no data, without the option":         {fixed{}, false, pear, true, nil},
+		"fresh data":                          {fixed{z: z}, true, pear, true, nil},
+		"old data":                            {fixed{z: z, stale: true}, true, pear, true, []uint16{dns.ExtendedErrorCodeStaleAnswer}},
+		"a denial from old data":              {fixed{z: z, stale: true}, true, plum, true, []uint16{dns.ExtendedErrorCodeStaleAnswer}},
+		"old data, and a client without EDNS": {fixed{z: z, stale: true}, true, pear, false, nil},
+		"old data, without the option":        {fixed{z: z, stale: true}, false, pear, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testPlugin()
+			p.source, p.extended = c.source, c.extended
+			udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) { _, _ = p.ServeDNS(t.Context(), w, r) })
+			m := question(c.name, dns.TypeA)
+			if c.edns {
+				m.SetEdns0(1232, true)
+			}
+			r := exchange(t, "udp", udp, m)
+			var got []uint16
+			if opt := r.IsEdns0(); opt != nil {
+				for _, o := range opt.Option {
+					if ede, ok := o.(*dns.EDNS0_EDE); ok {
+						got = append(got, ede.InfoCode)
+					}
+				}
+				if opt.UDPSize() != 1232 || !opt.Do() || len(r.Extra) != 1 {
+					t.Errorf("OPT is not the client's: %v", r.Extra)
+				}
+			} else if c.edns {
+				t.Error("no OPT for a client with EDNS")
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("errors %v, want %v", got, c.want)
+			}
+		})
 	}
 }
 
 func TestTheMostSpecificZoneAnswers(t *testing.T) {
 	cfg := &config{zones: []string{"local.", "clusterset.local.", "x.clusterset.local."}, ttl: 5}
-	p := newPlugin(cfg, fixed{testZone(cfg.zones...)})
+	p := newPlugin(cfg, fixed{z: testZone(cfg.zones...)})
 	for name, want := range map[string]string{
 		"pear.orchard.svc.clusterset.local.":   "",
 		"nope.clusterset.local.":               "clusterset.local.",

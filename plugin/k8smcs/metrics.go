@@ -1,108 +1,70 @@
 package k8smcs
 
 import (
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/k8s-mcs/k8s-mcs/plugin/source"
 )
 
-// The metrics of all k8s_mcs plugins of the process, registered once, so that
-// a reload neither registers twice nor starts again from zero. The label zone
-// is the first zone of the plugin.
+// The counters and histograms of all k8s_mcs plugins of the process, registered
+// once, so that a reload neither registers twice nor starts again from zero.
+// The label zone is the first zone of the plugin.
 var (
-	importsGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "imports",
-		Help:      "Gauge of ServiceImports that are served.",
-	}, []string{"zone"})
-	endpointsGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "endpoints",
-		Help:      "Gauge of ready endpoint addresses in imported EndpointSlices.",
-	}, []string{"zone"})
-	syncedGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "synced",
-		Help:      "Gauge that is 1 once every watch has delivered its first list, and 0 before.",
-	}, []string{"zone"})
-	publishDuration = promauto.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace:                   plugin.Namespace,
-		Subsystem:                   pluginName,
-		Name:                        "publish_duration_seconds",
-		Help:                        "Histogram of the time in seconds from the start of building a changed zone until it is served.",
-		Buckets:                     prometheus.ExponentialBuckets(0.000_01, 4, 10), // from 10 us to 2.6 s
-		NativeHistogramBucketFactor: plugin.NativeHistogramBucketFactor,
-	}, []string{"zone"})
-	watchFailures = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "watch_failures_total",
-		Help:      "Counter of failed list and watch requests to the API server.",
-	}, []string{"zone", "resource"})
-	rejectedObjects = promauto.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace,
-		Subsystem: pluginName,
-		Name:      "rejected_objects_total",
-		Help:      "Counter of objects read of which something cannot be served.",
-	}, []string{"zone", "resource"})
+	publishDuration = histogram("publish_duration_seconds",
+		"Histogram of the time in seconds from the start of building a changed zone until it is served.",
+		prometheus.ExponentialBuckets(0.000_01, 4, 10)) // from 10 us to 2.6 s
+	programmingDuration = histogram("programming_duration_seconds",
+		"Histogram of the time in seconds from the change that led to an EndpointSlice, as its annotation says, until it is served.",
+		prometheus.ExponentialBuckets(0.01, 2, 15)) // from 10 ms to 164 s
+	watchFailures   = counter("watch_failures_total", "Counter of failed list and watch requests to the API server.", "resource")
+	rejectedObjects = counter("rejected_objects_total", "Counter of objects read of which something cannot be served.", "resource", "reason")
+	snapshotReads   = counter("snapshot_reads_total", "Counter of starts with a snapshot, by how its reading ended.", "result")
+	snapshotWrites  = counter("snapshot_writes_total", "Counter of writes of the snapshot.", "result")
 )
 
-// observer writes the metrics of one plugin.
-type observer struct {
-	zone    string
-	publish prometheus.Observer
-	stopped bool // guarded by running
+func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
+	return promauto.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: name, Help: help,
+		Buckets: buckets, NativeHistogramBucketFactor: plugin.NativeHistogramBucketFactor,
+	}, []string{"zone"})
 }
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return promauto.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: name, Help: help,
+	}, append([]string{"zone"}, labels...))
+}
+
+// observer counts for one Source, and remembers what its gauges are.
+type observer struct {
+	zone               string
+	publish, programme prometheus.Observer
+	imports, endpoints atomic.Int64
+	fromSnapshot       atomic.Bool
+	live               atomic.Bool // has published what the API server said
+}
+
+var _ source.Observer = &observer{}
 
 func newObserver(zone string) *observer {
-	return &observer{zone: zone, publish: publishDuration.WithLabelValues(zone)}
-}
-
-// running counts the plugins per zone, so that the gauges of a zone go when its
-// last plugin stops. During a reload the old and the new one overlap.
-var running = struct {
-	sync.Mutex
-	plugins map[string]int
-}{plugins: map[string]int{}}
-
-func (o *observer) start() {
-	running.Lock()
-	defer running.Unlock()
-	running.plugins[o.zone]++
-	syncedGauge.WithLabelValues(o.zone).Set(0)
-}
-
-func (o *observer) stop() {
-	running.Lock()
-	defer running.Unlock()
-	o.stopped = true
-	if running.plugins[o.zone]--; running.plugins[o.zone] > 0 {
-		return
-	}
-	delete(running.plugins, o.zone)
-	for _, gauge := range []*prometheus.GaugeVec{importsGauge, endpointsGauge, syncedGauge} {
-		gauge.DeleteLabelValues(o.zone)
-	}
+	return &observer{zone: zone, publish: publishDuration.WithLabelValues(zone), programme: programmingDuration.WithLabelValues(zone)}
 }
 
 // Published implements source.Observer.
 func (o *observer) Published(imports, endpoints int, took time.Duration) {
-	running.Lock()
-	defer running.Unlock()
-	if o.stopped { // a zone that was in the making
-		return
-	}
 	o.publish.Observe(took.Seconds())
-	importsGauge.WithLabelValues(o.zone).Set(float64(imports))
-	endpointsGauge.WithLabelValues(o.zone).Set(float64(endpoints))
-	syncedGauge.WithLabelValues(o.zone).Set(1)
+	o.imports.Store(int64(imports))
+	o.endpoints.Store(int64(endpoints))
+	o.live.Store(!o.fromSnapshot.Load())
 }
+
+// Programmed implements source.Observer.
+func (o *observer) Programmed(delay time.Duration) { o.programme.Observe(delay.Seconds()) }
 
 // WatchFailed implements source.Observer.
 func (o *observer) WatchFailed(resource string) {
@@ -110,6 +72,23 @@ func (o *observer) WatchFailed(resource string) {
 }
 
 // Rejected implements source.Observer.
-func (o *observer) Rejected(resource string) {
-	rejectedObjects.WithLabelValues(o.zone, resource).Inc()
+func (o *observer) Rejected(resource string, reason source.Reason) {
+	rejectedObjects.WithLabelValues(o.zone, resource, string(reason)).Inc()
+}
+
+// SnapshotServed implements source.Observer.
+func (o *observer) SnapshotServed(serving bool) { o.fromSnapshot.Store(serving) }
+
+// SnapshotRead implements source.Observer.
+func (o *observer) SnapshotRead(result source.SnapshotResult) {
+	snapshotReads.WithLabelValues(o.zone, string(result)).Inc()
+}
+
+// SnapshotWritten implements source.Observer.
+func (o *observer) SnapshotWritten(ok bool) {
+	result := "ok"
+	if !ok {
+		result = "error"
+	}
+	snapshotWrites.WithLabelValues(o.zone, result).Inc()
 }

@@ -117,6 +117,7 @@ func newAPI(t *testing.T, objects ...string) (*apitest.Server, string) {
 	return api, kubeconfig
 }
 
+// names: N22.
 func TestAMissWithNothingBehindIsOurNXDOMAIN(t *testing.T) {
 	_, kubeconfig := newAPI(t, pearObject)
 	for name, behind := range map[string][]string{
@@ -181,8 +182,9 @@ func upstream(t *testing.T) (addr string, asked *atomic.Int32) {
 	return pc.LocalAddr().String(), asked
 }
 
+// names: N23 N24 N30.
 func TestOnlyAMissFallsThrough(t *testing.T) {
-	_, kubeconfig := newAPI(t, pearObject)
+	_, kubeconfig := newAPI(t, pearObject, figObjects(0))
 	up, asked := upstream(t)
 	s := startServer(t, block("forward . "+up, "cache 30", "errors", ours(kubeconfig, "fallthrough clusterset.local")))
 	for _, q := range []struct {
@@ -208,11 +210,15 @@ func TestOnlyAMissFallsThrough(t *testing.T) {
 	if r := s.ask(t, "medlar.orchard.svc.clusterset.local.", dns.TypeA); r.Rcode != dns.RcodeNameError || len(r.Ns) != 0 {
 		t.Errorf("a miss that the upstream denies: want its answer untouched, got\n%v", r)
 	}
-	if n := asked.Load(); n != 2 {
-		t.Errorf("the upstream was asked %d times, want 2", n)
+	if r := s.ask(t, "fig.orchard.svc.clusterset.local.", dns.TypeA); r.Rcode != dns.RcodeNameError || len(r.Ns) != 0 {
+		t.Errorf("a headless name without endpoints: want the upstream's answer, got\n%v", r)
+	}
+	if n := asked.Load(); n != 3 {
+		t.Errorf("the upstream was asked %d times, want 3", n)
 	}
 }
 
+// names: N23.
 func TestADeadUpstreamStaysServfailAndOurNamesStayRight(t *testing.T) {
 	_, kubeconfig := newAPI(t, pearObject)
 	s := startServer(t, block("forward . 127.0.0.1:1", "cache 30", ours(kubeconfig, "fallthrough clusterset.local")))
@@ -226,6 +232,7 @@ func TestADeadUpstreamStaysServfailAndOurNamesStayRight(t *testing.T) {
 	}
 }
 
+// names: N26 N31 N33 N55.
 func TestUnsyncedServerAnswersServfailOnceAndHandsNothingOn(t *testing.T) {
 	api, kubeconfig := newAPI(t, pearObject)
 	api.Fail("endpointslices", http.StatusServiceUnavailable)
@@ -285,6 +292,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// names: N37.
 func TestLargeAnswersAreCutOverUDPAndWholeOverTCP(t *testing.T) {
 	const n = 1000
 	_, kubeconfig := newAPI(t, figObjects(n))
@@ -321,6 +329,8 @@ func size(r *dns.Msg) int {
 // change what they are handed, in our order and in one in which the cache
 // stands before us, and asks from several goroutines while the zone changes.
 // It means something with -race only.
+//
+// names: N38.
 func TestOtherPluginsMayChangeTheirMessages(t *testing.T) {
 	oursFirst := dnsserver.Directives
 	var cacheFirst []string
@@ -347,8 +357,10 @@ func TestOtherPluginsMayChangeTheirMessages(t *testing.T) {
 				ours(kubeconfig, "fallthrough"),
 			))
 			want := map[string]int{
-				"pear.orchard.svc.clusterset.local.": 1, "fig.orchard.svc.clusterset.local.": 20,
-				"pear.orchard.svc.mcs.example.": 1, "FIG.orchard.svc.clusterset.local.": 20,
+				"A pear.orchard.svc.clusterset.local.": 1, "A fig.orchard.svc.clusterset.local.": 20,
+				"A pear.orchard.svc.mcs.example.": 1, "A FIG.orchard.svc.clusterset.local.": 20,
+				"SRV _http._tcp.fig.orchard.svc.clusterset.local.": 20, "A plum.orchard.svc.clusterset.local.": 0,
+				"SRV _http._tcp.pear.orchard.svc.mcs.example.": 1, "SOA clusterset.local.": 1,
 			}
 			exact := name == "our order"
 			var wg sync.WaitGroup
@@ -356,8 +368,9 @@ func TestOtherPluginsMayChangeTheirMessages(t *testing.T) {
 				wg.Go(func() {
 					c := &dns.Client{Net: "tcp", Timeout: 5 * time.Second}
 					for range 50 {
-						for name, n := range want {
-							r, _, err := c.ExchangeContext(t.Context(), question(name, dns.TypeA), s.tcp)
+						for q, n := range want {
+							qtype, name, _ := strings.Cut(q, " ")
+							r, _, err := c.ExchangeContext(t.Context(), question(name, dns.StringToType[qtype]), s.tcp)
 							if err != nil || len(r.Answer) != n {
 								t.Errorf("%s: %v, want %d answers, got\n%v", name, err, n, r)
 								return
@@ -380,52 +393,7 @@ func TestOtherPluginsMayChangeTheirMessages(t *testing.T) {
 	}
 }
 
-func TestReloadStartsAnewAndEndsTheOld(t *testing.T) {
-	api, kubeconfig := newAPI(t, pearObject)
-	s := startServer(t, block(ours(kubeconfig)))
-	for i := range 3 {
-		again, err := s.instance.Restart(input(block(ours(kubeconfig)) + fmt.Sprintf("# %d\n", i)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.instance = again
-		s.findAddresses()
-		if r := s.ask(t, "pear.orchard.svc.clusterset.local.", dns.TypeA); len(r.Answer) != 1 {
-			t.Errorf("after reload %d: got\n%v", i+1, r)
-		}
-	}
-	eventually(t, "the old instances have ended their watches", func() bool { return api.Watches() == 2 })
-	if got := gauges(t)["coredns_k8s_mcs_imports"]; got != 1 {
-		t.Errorf("after the reloads the gauge of imports is %v, want 1", got)
-	}
-}
-
-func TestReloadWhileUnsyncedCanStillBecomeReady(t *testing.T) {
-	api, kubeconfig := newAPI(t, pearObject)
-	api.Fail("serviceimports", http.StatusServiceUnavailable)
-	text := block("errors", ours(kubeconfig, "startup_timeout 0s"))
-	s := startServer(t, text)
-	for range 2 {
-		// A server that is stopped before it has begun to serve, on either
-		// socket, is not stopped at all, and goes on beside the new one.
-		for network, addr := range map[string]string{"udp": s.udp, "tcp": s.tcp} {
-			if r := exchange(t, network, addr, question("pear.orchard.svc.clusterset.local.", dns.TypeA)); r.Rcode != dns.RcodeServerFailure {
-				t.Fatalf("before the first list: got\n%v", r)
-			}
-		}
-		again, err := s.instance.Restart(input(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.instance = again
-		s.findAddresses()
-	}
-	api.Fail("serviceimports", 0)
-	eventually(t, "the right answer", func() bool {
-		return len(s.ask(t, "pear.orchard.svc.clusterset.local.", dns.TypeA).Answer) == 1
-	})
-}
-
+// names: N56.
 func TestThePublishedGKECorefileLoadsAsItIs(t *testing.T) {
 	inPod(t)
 	oneLine := strings.NewReplacer("ip6.arpa {\n        fallthrough", "ip6.arpa { fallthrough", "disablelegacysync\n    }", "disablelegacysync }").Replace(corefile.GKE)
@@ -439,6 +407,7 @@ func TestThePublishedGKECorefileLoadsAsItIs(t *testing.T) {
 	}
 }
 
+// names: N56.
 func TestTheGKECorefileAnswers(t *testing.T) {
 	_, kubeconfig := newAPI(t, pearObject, figObjects(3))
 	up, asked := upstream(t)

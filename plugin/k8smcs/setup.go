@@ -1,8 +1,7 @@
 package k8smcs
 
 import (
-	"context"
-	"time"
+	"fmt"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
@@ -37,14 +36,25 @@ func setup(c *caddy.Controller) error {
 		nameservers = boundAddresses(server.ListenHosts)
 	}
 	numbers := newObserver(cfg.zones[0])
-	src, err := source.New(source.Options{
+	opts := source.Options{
 		Config:     cfg.kube,
 		Namespaces: cfg.namespaces,
-		Zone:       zone.Options{Origins: cfg.zones, Nameservers: nameservers},
-		UserAgent:  "mcs-core-dns (CoreDNS-" + coremain.CoreVersion + ")",
-		Log:        log,
-		Observer:   numbers,
-	})
+		Zone: zone.Options{
+			Origins:     cfg.zones,
+			Nameservers: nameservers,
+			Local:       cfg.localCluster,
+			PreferLocal: cfg.preferLocal,
+			HideEmpty:   cfg.hideEmpty,
+			Reverse:     len(cfg.reverseZones) > 0,
+		},
+		PodNames:       cfg.podNames,
+		SnapshotFile:   cfg.snapshotFile,
+		SnapshotMaxAge: cfg.snapshotMaxAge,
+		UserAgent:      "mcs-core-dns (CoreDNS-" + coremain.CoreVersion + ")",
+		Log:            log,
+		Observer:       numbers,
+	}
+	src, err := source.New(opts)
 	if err != nil {
 		return plugin.Error(pluginName, c.Errf("%v: check the kubeconfig and the files that it names", err))
 	}
@@ -54,43 +64,13 @@ func setup(c *caddy.Controller) error {
 		p.Next = p.chain(server.Plugin[position+1:])
 		return p
 	})
-	run := &runner{source: src, observer: numbers, timeout: cfg.startupTimeout, zones: cfg.String()}
-	c.OnStartup(run.start)
-	c.OnShutdown(run.stop)
-	return nil
-}
-
-// runner runs a source between a server's start and its shutdown.
-type runner struct {
-	source   *source.Source
-	observer *observer
-	timeout  time.Duration
-	zones    string // for log lines
-	cancel   context.CancelFunc
-}
-
-// start begins to follow the API server and gives it some time, so that a
-// server whose API server is well never answers SERVFAIL.
-func (r *runner) start() error {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // caddy has no context; stop ends this one
-	r.cancel = cancel
-	r.observer.start()
-	go r.source.Run(ctx)
-
-	timer := time.NewTimer(r.timeout)
-	defer timer.Stop()
-	select {
-	case <-r.source.Synced():
-	case <-timer.C:
-		log.Warningf("Starting without data from the API server: names of %s are answered with SERVFAIL until it is there", r.zones)
-	}
-	return nil
-}
-
-func (r *runner) stop() error {
-	if r.cancel != nil {
-		r.cancel()
-		r.observer.stop()
+	err = instanceOf(c).add(&lease{
+		key: cfg.sourceKey(&opts), source: src, observer: numbers, plugin: p,
+		timeout: cfg.startupTimeout, zones: cfg.String(), snapshot: cfg.snapshotFile,
+		where: fmt.Sprintf("%s:%d", c.File(), cfg.line),
+	})
+	if err != nil {
+		return plugin.Error(pluginName, errorAt(c, cfg.lines["snapshot"], err.Error()))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func Build(opts zone.Options, imports []*api.ServiceImport, slices []*discoveryv
 		if _, imported := in.Labels[mcs.LabelServiceName]; !imported {
 			continue
 		}
-		if out, _, ok := convertSlice(in); ok {
+		if out, _, ok := convertSlice(in, false); ok {
 			b.SetSlice(out)
 		}
 	}

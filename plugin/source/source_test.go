@@ -44,6 +44,8 @@ type notes struct {
 	lines    []string
 	failures int
 	rejected int
+
+	programmed int
 }
 
 func (n *notes) add(level, format string, v []any) {
@@ -58,7 +60,14 @@ func (n *notes) Errorf(format string, v ...any)   { n.add("error", format, v) }
 
 func (n *notes) Published(int, int, time.Duration) {}
 func (n *notes) WatchFailed(string)                { n.count(&n.failures) }
-func (n *notes) Rejected(string)                   { n.count(&n.rejected) }
+func (n *notes) Rejected(_ string, reason Reason) {
+	n.count(&n.rejected)
+	n.add("rejected", "%s", []any{reason})
+}
+func (n *notes) Programmed(time.Duration)      { n.count(&n.programmed) }
+func (n *notes) SnapshotServed(serving bool)   { n.add("metric", "serving %v", []any{serving}) }
+func (n *notes) SnapshotRead(r SnapshotResult) { n.add("metric", "read %v", []any{r}) }
+func (n *notes) SnapshotWritten(ok bool)       { n.add("metric", "written %v", []any{ok}) }
 
 func (n *notes) count(what *int) {
 	n.mu.Lock()
@@ -90,26 +99,32 @@ func (n *notes) matching(words ...string) (out []string) {
 // run starts a Source that ends with the test.
 func run(t *testing.T, server *apitest.Server, namespaces ...string) (*Source, *notes) {
 	t.Helper()
-	n := &notes{}
-	s, err := New(Options{
-		Config: server.Config(), Namespaces: namespaces,
-		Zone: zone.Options{Origins: []string{"clusterset.local."}}, UserAgent: "test", Log: n, Observer: n,
-	})
+	s, n, _ := runWith(t, Options{Config: server.Config(), Namespaces: namespaces})
+	return s, n
+}
+
+// runWith is run with more options; stop ends the Source before the test ends.
+func runWith(t *testing.T, opts Options) (s *Source, n *notes, stop func()) {
+	t.Helper()
+	n = &notes{}
+	opts.Zone, opts.UserAgent, opts.Log, opts.Observer = zone.Options{Origins: []string{"clusterset.local."}}, "test", n, n
+	s, err := New(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); s.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = func() {
 		cancel()
 		select {
 		case <-ended:
 		case <-time.After(20 * time.Second):
 			t.Error("the goroutines of the source did not end")
 		}
-	})
-	return s, n
+	}
+	t.Cleanup(stop)
+	return s, n, stop
 }
 
 func eventually(t *testing.T, what string, ok func() bool) {

@@ -25,6 +25,7 @@ const dnsUser = "system:serviceaccount:kube-system:mcs-core-dns"
 type dnsProcess struct {
 	*kubetest.Process
 	addr  string // of UDP and TCP
+	conf  string // path of its Corefile
 	ready string // URL
 }
 
@@ -64,9 +65,9 @@ func startDNS(t *testing.T, bed *kubetest.Bed, text string, kubeconfig []byte, o
 		text = strings.Replace(text, "kubeconfig "+file+"\n", "kubeconfig "+file+"\n        "+option+"\n", 1)
 	}
 	text = strings.Replace(text, "        lameduck 5s\n", "", 1) // nobody here needs the time
-	conf := filepath.Join(dir, "Corefile")
-	must(t, os.WriteFile(conf, []byte(text), 0o600))
-	d.Process, err = bed.Run(t.Context(), "mcs-core-dns", []string{binary, "-conf", conf})
+	d.conf = filepath.Join(dir, "Corefile")
+	must(t, os.WriteFile(d.conf, []byte(text), 0o600))
+	d.Process, err = bed.Run(t.Context(), "mcs-core-dns", []string{binary, "-conf", d.conf})
 	must(t, err)
 	t.Cleanup(func() {
 		stop, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)

@@ -1,6 +1,6 @@
 // Package apitest is a very small API server for unit tests: it lists and
-// watches ServiceImports and EndpointSlices, and fails when told to. What a
-// real API server does is tested with real ones.
+// watches ServiceImports and EndpointSlices, has one Namespace, kube-system, and
+// fails when told to. What a real API server does is tested with real ones.
 package apitest
 
 import (
@@ -31,6 +31,7 @@ type Server struct {
 	failures map[string]int      // HTTP status by resource
 	watchers map[chan event]bool // value unused
 	requests map[string]int      // by "verb resource"
+	uid      string              // of kube-system
 }
 
 type object = map[string]any
@@ -63,7 +64,7 @@ func New(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
 		objects: map[string]object{}, failures: map[string]int{},
-		watchers: map[chan event]bool{}, requests: map[string]int{},
+		watchers: map[chan event]bool{}, requests: map[string]int{}, uid: "test-cluster",
 	}
 	s.http = httptest.NewServer(s)
 	t.Cleanup(func() {
@@ -130,8 +131,15 @@ func (s *Server) change(o object, typ string) {
 	}
 }
 
-// Fail makes requests for a resource, "serviceimports" or "endpointslices",
-// fail with an HTTP status; 0 makes them work again.
+// SetUID makes it another cluster: kube-system has this UID, "test-cluster" at first.
+func (s *Server) SetUID(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uid = uid
+}
+
+// Fail makes requests for a resource, "serviceimports", "endpointslices" or
+// "namespaces", fail with an HTTP status; 0 makes them work again.
 func (s *Server) Fail(resource string, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,12 +179,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	verb := "list"
+	if namespace == resource {
+		verb, resource = "get", "namespaces"
+	}
 	if r.URL.Query().Get("watch") != "" {
 		verb = "watch"
 	}
 	s.mu.Lock()
 	s.requests[verb+" "+resource]++
-	status := s.failures[resource]
+	status, uid := s.failures[resource], s.uid
 	s.mu.Unlock()
 	switch {
 	case status != 0:
@@ -185,6 +196,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(object{
 			"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status, "reason": reasons[status],
 			"message": fmt.Sprintf("cannot %s resource %q: by order of the test", verb, resource),
+		})
+	case verb == "get":
+		_ = json.NewEncoder(w).Encode(object{
+			"kind": "Namespace", "apiVersion": "v1", "metadata": object{"name": namespace, "uid": uid},
 		})
 	case verb == "watch":
 		s.watch(w, r, resource, namespace)

@@ -1,0 +1,83 @@
+package k8smcs
+
+import (
+	"context"
+	"reflect"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/loadbalance"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+)
+
+// sink is where an answer ends up, seen through the writers that the plugins in
+// front put around it. Any plugin may keep or change what it is handed, so what
+// is not known to be harmless is not looked through.
+type sink struct {
+	// reuse: a message is packed and forgotten before WriteMsg returns, so that
+	// its records can be used again.
+	reuse bool
+	// socket takes bytes as they are; nil when a plugin wants to see a message.
+	socket dns.ResponseWriter
+	// recorder is that of prometheus, which has to be told what went to the
+	// socket; nil without one.
+	recorder *metrics.Recorder
+}
+
+// sinkOf looks through w.
+func sinkOf(w dns.ResponseWriter) sink {
+	var s sink
+	ordered, scrubbed := true, false
+	for {
+		switch t := w.(type) {
+		case *request.ScrubWriter: // fits a message to the client's size; see packet
+			w, scrubbed = t.ResponseWriter, true
+		case *metrics.Recorder:
+			if s.recorder != nil {
+				return sink{}
+			}
+			w, s.recorder = t.ResponseWriter, t
+		case *loadbalance.LoadBalanceResponseWriter: // may have an order in mind that is not random
+			w, ordered = t.ResponseWriter, false
+		default:
+			switch rtype := reflect.TypeOf(w); {
+			case rtype == trackerType: // notes the plugin's name
+				w, _ = reflect.TypeAssert[dns.ResponseWriter](reflect.ValueOf(w).Elem().Field(trackerField))
+			case isSocket(rtype) && scrubbed:
+				s.reuse = true
+				if ordered {
+					s.socket = w
+				}
+				return s
+			default:
+				return sink{}
+			}
+		}
+	}
+}
+
+// trackerType is the writer that CoreDNS puts between two plugins, and
+// trackerField its field with the writer inside.
+var trackerType, trackerField = func() (tracker reflect.Type, field int) {
+	look := plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, _ *dns.Msg) (int, error) {
+		tracker = reflect.TypeOf(w)
+		return 0, nil
+	})
+	_, _ = plugin.NextOrFailure(pluginName, look, context.TODO(), nil, nil) //nolint:forbidigo // nothing waits here
+	if tracker == nil || tracker.Kind() != reflect.Pointer || tracker.Elem().Kind() != reflect.Struct {
+		return nil, 0
+	}
+	inside, ok := tracker.Elem().FieldByName("ResponseWriter")
+	if !ok || len(inside.Index) != 1 {
+		return nil, 0
+	}
+	return tracker, inside.Index[0]
+}()
+
+// isSocket reports the writer of a UDP or TCP socket of miekg/dns. Others keep
+// a message for later: DNS over HTTPS, gRPC, and plugins that ask for a name by
+// themselves.
+func isSocket(t reflect.Type) bool {
+	return t != nil && t.Kind() == reflect.Pointer && t.Elem().Name() == "response" && t.Elem().PkgPath() == "github.com/miekg/dns"
+}
