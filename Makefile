@@ -7,6 +7,8 @@ export GOWORK := off
 # How long each fuzz target and each benchmark runs.
 FUZZTIME ?= 20s
 BENCHTIME ?= 1s
+# The rows that `make bench` measures, as a regular expression; empty for all.
+BENCH_ROWS ?=
 # The folder of case files that `make cases` runs.
 CASES ?= test/cases
 
@@ -18,7 +20,7 @@ LINT := bin/golangci-lint
 
 # What `go build` writes depends on files that make does not know: it is asked
 # every time, and does nothing when nothing has changed.
-.PHONY: help demo cases test race lint build generate fuzz bench clean kube
+.PHONY: help demo cases test race lint build generate fuzz mutate bench microbench clean kube
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -67,7 +69,13 @@ fuzz: ## each fuzz target for FUZZTIME (20s)
 		done; \
 	done
 
-bench: ## every benchmark for BENCHTIME (1s)
+mutate: ## breaks plugin/zone in many small ways; its tests have to notice each
+	go run ./test/mutate/cmd/mutate
+
+bench: kube ## speed and memory against CoreDNS's own multicluster, see docs/performance.md; BENCH_ROWS=REGEXP for a few rows
+	go run ./test/bench -rows '$(BENCH_ROWS)'
+
+microbench: ## every Go benchmark for BENCHTIME (1s)
 	go test -run='^$$' -bench=. -benchmem -benchtime=$(BENCHTIME) $$(grep -rl --include='*_test.go' '^func Benchmark' * | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
 
 clean: ## remove bin
