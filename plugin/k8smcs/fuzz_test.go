@@ -217,7 +217,8 @@ func soundAnswer(t *testing.T, z *authority, r, m *dns.Msg, rcode int) {
 func soundPacket(t *testing.T, p *Plugin, r, m *dns.Msg) {
 	t.Helper()
 	z, rel := p.match(r)
-	a := p.lookup(p.source.Zone(), z, rel, &r.Question[0])
+	var a zone.Answer
+	lookup(&a, p.source.Zone(), z, rel, &r.Question[0])
 	if a.V4 == nil && a.V6 == nil && a.SRV == nil {
 		return
 	}

@@ -89,7 +89,8 @@ func (p *Plugin) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
 		return p.write(w, r, newReply(r, dns.RcodeServerFailure, false), dns.ExtendedErrorCodeNotReady)
 	}
 	q := &r.Question[0]
-	a := p.lookup(data, z, rel, q)
+	var a zone.Answer
+	lookup(&a, data, z, rel, q)
 	if a.Result == zone.NameError {
 		if p.Next != nil && p.fallsThrough(q.Name) && !z.loop.arrived(q.Name) && z.loop.open(ctx, p.Next) {
 			return plugin.NextOrFailure(pluginName, p.Next, ctx, w, r)
@@ -110,14 +111,22 @@ func (p *Plugin) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
 }
 
 // lookup answers a question for a name in a zone.
-func (p *Plugin) lookup(data *zone.Zone, z *authority, rel string, q *dns.Question) zone.Answer {
+func lookup(a *zone.Answer, data *zone.Zone, z *authority, rel string, q *dns.Question) {
 	if z.origin != noOrigin || rel == "" {
-		return data.Lookup(zone.Parse(rel), zone.Type(q.Qtype), max(z.origin, 0))
+		parsed := zone.Parse(rel)
+		data.LookupInto(a, &parsed, zone.Type(q.Qtype), max(z.origin, 0))
+	} else {
+		lookupReverse(a, data, q)
 	}
+}
+
+// lookupReverse is not part of lookup, whose stack it would make larger.
+//
+//go:noinline
+func lookupReverse(a *zone.Answer, data *zone.Zone, q *dns.Question) {
 	if prefix, ok := zone.ParseReverse(q.Name); ok {
-		return data.Reverse(prefix, zone.Type(q.Qtype))
+		*a = data.Reverse(prefix, zone.Type(q.Qtype))
 	}
-	return zone.Answer{}
 }
 
 // match finds the zone that holds the name asked for; nil when there is none or

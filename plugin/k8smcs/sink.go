@@ -3,6 +3,8 @@ package k8smcs
 import (
 	"context"
 	"reflect"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/loadbalance"
@@ -38,8 +40,8 @@ func sinkOf(w dns.ResponseWriter) sink {
 				return sink{}
 			}
 			w, s.recorder = t.ResponseWriter, t
-		case *loadbalance.LoadBalanceResponseWriter: // may have an order in mind that is not random
-			w, ordered = t.ResponseWriter, false
+		case *loadbalance.LoadBalanceResponseWriter:
+			w, ordered = t.ResponseWriter, ordered && ordersAtRandom(t)
 		default:
 			switch rtype := reflect.TypeOf(w); {
 			case rtype == trackerType: // notes the plugin's name
@@ -74,6 +76,26 @@ var trackerType, trackerField = func() (tracker reflect.Type, field int) {
 	}
 	return tracker, inside.Index[0]
 }()
+
+// ordersAtRandom reports a load balancer that puts records into random order,
+// as they are already. One that prefers networks or has weights does more.
+func ordersAtRandom(lb *loadbalance.LoadBalanceResponseWriter) bool {
+	order := reflect.ValueOf(lb).Elem().FieldByName("shuffle")
+	if order.Kind() != reflect.Func || order.IsNil() {
+		return false
+	}
+	if order.Pointer() == randomOrder.Load() {
+		return true
+	}
+	if runtime.FuncForPC(order.Pointer()).Name() != "github.com/coredns/coredns/plugin/loadbalance.randomShuffle" {
+		return false
+	}
+	randomOrder.Store(order.Pointer())
+	return true
+}
+
+// randomOrder is that function of loadbalance, once it was seen.
+var randomOrder atomic.Uintptr
 
 // isSocket reports the writer of a UDP or TCP socket of miekg/dns. Others keep
 // a message for later: DNS over HTTPS, gRPC, and plugins that ask for a name by

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/loadbalance"
 	"github.com/coredns/coredns/plugin/metrics"
@@ -134,6 +136,31 @@ func TestBytesAndMessagesSayTheSame(t *testing.T) {
 	}
 }
 
+// names: N42
+func TestRecordsComeInAnyOrder(t *testing.T) {
+	p := manyEndpoints()
+	udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) { _, _ = p.ServeDNS(t.Context(), w, r) })
+	asMessage, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) { _, _ = p.ServeDNS(t.Context(), wrapped{w}, r) })
+	for _, addr := range []string{udp, asMessage} {
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV} {
+			// Six orders of three records: that one of them does not come in 200
+			// answers happens once in 10^15 runs.
+			orders := map[string]bool{}
+			for range 200 {
+				r := exchange(t, "udp", addr, question("n3.orchard.svc.clusterset.local.", qtype))
+				var order []string
+				for _, rr := range r.Answer[:3] {
+					order = append(order, rr.String())
+				}
+				orders[strings.Join(order, "\n")] = true
+			}
+			if len(orders) < 6 {
+				t.Errorf("%s: %d orders in 200 answers, want at least 6", dns.TypeToString[qtype], len(orders))
+			}
+		}
+	}
+}
+
 func TestAClientThatTakesTheLongestDatagramGetsOne(t *testing.T) {
 	p := manyEndpoints()
 	udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) { _, _ = p.ServeDNS(t.Context(), w, r) })
@@ -191,7 +218,7 @@ func TestSinkLooksThroughWhatItKnows(t *testing.T) {
 		"prometheus twice": {func(w dns.ResponseWriter) dns.ResponseWriter {
 			return metrics.NewRecorder(metrics.NewRecorder(w))
 		}, false, false, false},
-		"loadbalance": {func(w dns.ResponseWriter) dns.ResponseWriter {
+		"a load balancer in an unknown order": {func(w dns.ResponseWriter) dns.ResponseWriter {
 			return &loadbalance.LoadBalanceResponseWriter{ResponseWriter: metrics.NewRecorder(w)}
 		}, false, true, true},
 		"log, which looks at the message afterwards": {func(w dns.ResponseWriter) dns.ResponseWriter { return dnstest.NewRecorder(w) }, false, false, false},
@@ -216,6 +243,47 @@ func TestSinkLooksThroughWhatItKnows(t *testing.T) {
 			s := <-got
 			if (s.socket != nil) != c.socket || (s.recorder != nil) != c.recorder || s.reuse != c.reuse {
 				t.Errorf("socket %t, recorder %t, reuse %t; want %t, %t, %t", s.socket != nil, s.recorder != nil, s.reuse, c.socket, c.recorder, c.reuse)
+			}
+		})
+	}
+}
+
+func TestSinkLooksThroughALoadBalancerInRandomOrder(t *testing.T) {
+	weights := writeFile(t, "weights", "pear.orchard.svc.clusterset.local.\n10.96.7.10 3\n")
+	for name, c := range map[string]struct {
+		config string
+		socket bool
+	}{
+		"by default":                    {"loadbalance", true},
+		"by name":                       {"loadbalance round_robin", true},
+		"but not one with weights":      {"loadbalance weighted " + weights, false},
+		"but not one that prefers nets": {"loadbalance round_robin {\n prefer 10.0.0.0/8\n }", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controller := caddy.NewTestController("dns", c.config)
+			setup, err := caddy.DirectiveAction("dns", "loadbalance")
+			if err == nil {
+				err = setup(controller)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got sink
+			balancer := dnsserver.GetConfig(controller).Plugin[0](plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+				got = sinkOf(w)
+				return 0, w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError))
+			}))
+			done := make(chan struct{}, 1)
+			udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) {
+				_, _ = balancer.ServeDNS(t.Context(), w, r)
+				done <- struct{}{}
+			})
+			for range 2 { // the second one knows from the first
+				exchange(t, "udp", udp, question("example.org.", dns.TypeA))
+				<-done
+				if (got.socket != nil) != c.socket || !got.reuse {
+					t.Errorf("socket %t, reuse %t; want %t, true", got.socket != nil, got.reuse, c.socket)
+				}
 			}
 		})
 	}

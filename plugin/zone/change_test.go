@@ -121,22 +121,6 @@ func TestTheLongestNames(t *testing.T) {
 	}
 }
 
-// TestOnlyEndpointsAreShuffled looks at what tells a caller to.
-//
-// names: N42
-func TestOnlyEndpointsAreShuffled(t *testing.T) {
-	z, _ := parseObjects(t, "import n/c clusterset 10.96.7.10 http:tcp:80\nimport n/h headless\nslice n/h h basil http:tcp:80\nendpoint 10.22.0.4 x\n").Publish(1)
-	for question, want := range map[string]bool{
-		"A c.n.svc": false, "SRV c.n.svc": false, "SRV _http._tcp.c.n.svc": false,
-		"A h.n.svc": true, "SRV h.n.svc": true, "SRV _http._tcp.h.n.svc": true, "A x.basil.h.n.svc": true,
-	} {
-		typ, name, _ := strings.Cut(question, " ")
-		if a := z.Lookup(Parse(name), types[typ], 0); a.Result != Records || a.Headless != want {
-			t.Errorf("%s: result %d, headless %v, want %v", question, a.Result, a.Headless, want)
-		}
-	}
-}
-
 // TestManyAddressesHaveTheirReverseNames changes services with more addresses
 // than one chunk of the list holds.
 //

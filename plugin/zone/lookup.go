@@ -44,8 +44,6 @@ const (
 // shared by all queries: read them only.
 type Answer struct {
 	Result Result
-	// Headless says that the records are those of endpoints.
-	Headless bool
 	// V4, V6 and SRV: at most one is set, and only with Records.
 	V4  [][4]byte
 	V6  [][16]byte
@@ -72,30 +70,33 @@ func (a *Answer) TargetAddresses(i int) (v4 [][4]byte, v6 [][16]byte, again bool
 // Lookup answers a question for a name under the origin with that index in
 // [Options]. It allocates nothing. The answer for TypeANY tells whether the
 // name exists, and holds no data (RFC 8482 leaves the choice to the server).
-func (z *Zone) Lookup(q Query, t Type, origin int) Answer {
+func (z *Zone) Lookup(q Query, t Type, origin int) (a Answer) {
+	z.LookupInto(&a, &q, t, origin)
+	return a
+}
+
+// LookupInto is Lookup for the query path: a is empty, and filled in place. A
+// server runs each query on a small stack, and what it costs to make that
+// larger is more than all of this.
+func (z *Zone) LookupInto(a *Answer, q *Query, t Type, origin int) {
 	switch q.Form {
 	case FormNone:
-		return Answer{}
 	case FormApex:
-		return exists(pick(t, TypeSOA, ApexSOA) | pick(t, TypeNS, ApexNS))
+		a.Result = cmp.Or(pick(t, TypeSOA, ApexSOA)|pick(t, TypeNS, ApexNS), NoData)
 	case FormVersion:
-		return exists(pick(t, TypeTXT, VersionTXT))
+		a.Result = cmp.Or(pick(t, TypeTXT, VersionTXT), NoData)
 	case FormDNS, FormSvc:
-		return Answer{Result: NoData}
+		a.Result = NoData
 	case FormNameserver:
-		return z.nameservers.answer(t)
+		a.fill(&z.nameservers, t)
 	case FormNamespace:
 		if z.hasNamespace(q.Namespace) {
-			return Answer{Result: NoData}
+			a.Result = NoData
 		}
-		return Answer{}
 	case FormService, FormProtocol, FormPort, FormEndpoint:
 		if s := z.service(q.Service); s != nil {
-			return s.lookup(q, t, origin)
+			s.lookup(a, q, t, origin)
 		}
-		return Answer{}
-	default:
-		return Answer{}
 	}
 }
 
@@ -107,55 +108,52 @@ func pick(asked, has Type, r Result) Result {
 	return NameError
 }
 
-// exists is the answer of a name that has at most the picked records.
-func exists(r Result) Answer { return Answer{Result: cmp.Or(r, NoData)} }
-
-func (a *addresses) answer(t Type) Answer {
+// fill answers for a name that has addresses.
+func (a *Answer) fill(has *addresses, t Type) {
+	a.Result = NoData
 	switch {
-	case t == TypeA && len(a.v4) > 0:
-		return Answer{Result: Records, V4: a.v4}
-	case t == TypeAAAA && len(a.v6) > 0:
-		return Answer{Result: Records, V6: a.v6}
+	case t == TypeA && len(has.v4) > 0:
+		a.Result, a.V4 = Records, has.v4
+	case t == TypeAAAA && len(has.v6) > 0:
+		a.Result, a.V6 = Records, has.v6
 	}
-	return Answer{Result: NoData}
 }
 
 // lookup answers at and below S.N. Existence is decided name by name: a name
 // with records, else one that holds nothing, else none.
-func (s *service) lookup(q Query, t Type, origin int) Answer {
+func (s *service) lookup(a *Answer, q *Query, t Type, origin int) {
 	switch q.Form {
 	case FormService:
 		if t == TypeSRV {
-			return s.answerSRV(s.srv, origin, false)
+			s.fillSRV(a, s.srv, origin, false)
+		} else {
+			a.fill(&s.addresses, t)
 		}
-		a := s.addresses.answer(t)
-		a.Headless = s.headless
-		return a
+		return
 	case FormPort:
 		if i, ok := slices.BinarySearchFunc(s.ports, q.Left, func(p port, owner string) int { return cmp.Compare(p.owner, owner) }); ok {
+			a.Result = NoData
 			if t == TypeSRV {
-				return s.answerSRV(s.ports[i].srv, origin, true)
+				s.fillSRV(a, s.ports[i].srv, origin, true)
 			}
-			return Answer{Result: NoData}
+			return
 		}
 	case FormEndpoint:
 		if i, ok := s.hosts.find(q.Left); ok {
 			addrs := s.hosts.addressesOf(i)
-			a := addrs.answer(t)
-			a.Headless = true
-			return a
+			a.fill(&addrs, t)
+			return
 		}
 	case FormNone, FormApex, FormVersion, FormDNS, FormNameserver, FormSvc, FormNamespace, FormProtocol:
 	}
 	if _, ok := slices.BinarySearch(s.emptyNames, q.Left); ok {
-		return Answer{Result: NoData}
+		a.Result = NoData
 	}
-	return Answer{}
 }
 
-func (s *service) answerSRV(srv []SRV, origin int, additional bool) Answer {
-	if len(srv) == 0 {
-		return Answer{Result: NoData}
+func (s *service) fillSRV(a *Answer, srv []SRV, origin int, additional bool) {
+	a.Result = NoData
+	if len(srv) > 0 {
+		a.Result, a.SRV, a.Additional, a.hosts, a.origin = Records, srv, additional, &s.hosts, origin
 	}
-	return Answer{Result: Records, Headless: s.headless, SRV: srv, Additional: additional, hosts: &s.hosts, origin: origin}
 }

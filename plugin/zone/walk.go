@@ -47,11 +47,11 @@ func (s *service) walk(origin int, yield func(string, Answer) bool) bool {
 	if !walkAddresses(name, s.addresses, yield) {
 		return false
 	}
-	if len(s.srv) > 0 && !yield(name, s.answerSRV(s.srv, origin, false)) {
+	if !s.walkSRV(name, s.srv, origin, yield) {
 		return false
 	}
 	for _, p := range s.ports {
-		if owner := p.owner + "." + name; len(owner) <= maxName && !yield(owner, s.answerSRV(p.srv, origin, false)) {
+		if !s.walkSRV(p.owner+"."+name, p.srv, origin, yield) {
 			return false
 		}
 	}
@@ -66,9 +66,16 @@ func (s *service) walk(origin int, yield func(string, Answer) bool) bool {
 	return true
 }
 
+func (s *service) walkSRV(name string, srv []SRV, origin int, yield func(string, Answer) bool) bool {
+	var a Answer
+	s.fillSRV(&a, srv, origin, false)
+	return a.Result != Records || len(name) > maxName || yield(name, a)
+}
+
 func walkAddresses(name string, a addresses, yield func(string, Answer) bool) bool {
 	for _, t := range []Type{TypeA, TypeAAAA} {
-		if answer := a.answer(t); answer.Result == Records && !yield(name, answer) {
+		var answer Answer
+		if answer.fill(&a, t); answer.Result == Records && !yield(name, answer) {
 			return false
 		}
 	}
