@@ -219,14 +219,18 @@ func soundPacket(t *testing.T, p *Plugin, r, m *dns.Msg) {
 	z, rel := p.match(r)
 	var a zone.Answer
 	lookup(&a, p.source.Zone(), z, rel, &r.Question[0])
-	if a.V4 == nil && a.V6 == nil && a.SRV == nil {
-		return
-	}
 	var pk packet
 	for _, limit := range []int{dns.MinMsgSize, 700, 1232, dns.MaxMsgSize} {
 		for _, opt := range []*dns.OPT{nil, {Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT, Class: 1232}}} {
-			if err := pk.pack(r, opt, &a, p.ttl, limit); err != nil {
+			size, rcode, err := p.packet(&pk, r, opt, z, &a, p.source.Zone().Serial(), limit)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if size == 0 {
+				continue // to be made as a message
+			}
+			if size != m.Len() || rcode != m.Rcode {
+				t.Errorf("size %d and code %d, want %d and %d of\n%v", size, rcode, m.Len(), m.Rcode, m)
 			}
 			got := new(dns.Msg)
 			if err := got.Unpack(pk.bytes); err != nil || len(pk.bytes) > limit {
@@ -237,7 +241,7 @@ func soundPacket(t *testing.T, p *Plugin, r, m *dns.Msg) {
 			}
 			got.Extra = slices.DeleteFunc(got.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
 			cut := len(got.Answer) < len(m.Answer) || len(got.Extra) < len(m.Extra)
-			if got.Truncated != cut || !cut && (text(got.Answer) != text(m.Answer) || text(got.Extra) != text(m.Extra)) {
+			if got.Truncated != cut || got.Rcode != m.Rcode || text(got.Ns) != text(m.Ns) || !cut && (text(got.Answer) != text(m.Answer) || text(got.Extra) != text(m.Extra)) {
 				t.Errorf("limit %d: the bytes are\n%v\nand the message\n%v", limit, got, m)
 			}
 			for _, rr := range slices.Concat(got.Answer, got.Extra) {

@@ -66,8 +66,9 @@ func (g gauges) Collect(to chan<- prometheus.Metric) {
 
 // add takes in a Source: the numbers are added, and of the rest the worst counts.
 func (s *series) add(r *running) {
-	s.imports += float64(r.observer.imports.Load())
-	s.endpoints += float64(r.observer.endpoints.Load())
+	imports, endpoints := r.source.Counts()
+	s.imports += float64(imports)
+	s.endpoints += float64(endpoints)
 	s.unsynced = s.unsynced || !r.observer.live.Load()
 	s.snapshot = s.snapshot || r.observer.fromSnapshot.Load()
 	if age, known := r.source.Age(); known {

@@ -39,6 +39,8 @@ type authority struct {
 	ns      string
 	mailbox string
 	loop    *loopGuard
+	// soa is the SOA record as bytes, with the serial 0; nil when it has none.
+	soa []byte
 }
 
 const noOrigin = -1
@@ -53,6 +55,7 @@ func newPlugin(cfg *config, src zoneSource) *Plugin {
 	}
 	for i := range p.zones {
 		p.zones[i].loop = newLoopGuard(p.zones[i].name)
+		p.zones[i].soa = packed(p.soa(&p.zones[i], p.zones[i].name, 0))
 	}
 	return p
 }
@@ -95,14 +98,16 @@ func (p *Plugin) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg)
 		if p.Next != nil && p.fallsThrough(q.Name) && !z.loop.arrived(q.Name) && z.loop.open(ctx, p.Next) {
 			return plugin.NextOrFailure(pluginName, p.Next, ctx, w, r)
 		}
-		return p.write(w, r, p.negative(r, z, data.Serial(), dns.RcodeNameError), p.age())
 	}
 	age := p.age()
 	to := sinkOf(w)
 	if to.socket != nil && age == fresh {
-		if sent, err := p.sendBytes(&to, r, &a); sent || err != nil {
-			return written(dns.RcodeSuccess, err)
+		if sent, rcode, err := p.sendBytes(&to, r, z, &a, data.Serial()); sent || err != nil {
+			return written(rcode, err)
 		}
+	}
+	if a.Result == zone.NameError {
+		return p.write(w, r, p.negative(r, z, data.Serial(), dns.RcodeNameError), age)
 	}
 	m := p.positive(r, z, data.Serial(), &a, to.reuse)
 	rcode, err := p.write(w, r, m, age)

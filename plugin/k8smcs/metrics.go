@@ -44,7 +44,6 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 type observer struct {
 	zone               string
 	publish, programme prometheus.Observer
-	imports, endpoints atomic.Int64
 	fromSnapshot       atomic.Bool
 	live               atomic.Bool // has published what the API server said
 }
@@ -56,10 +55,8 @@ func newObserver(zone string) *observer {
 }
 
 // Published implements source.Observer.
-func (o *observer) Published(imports, endpoints int, took time.Duration) {
+func (o *observer) Published(took time.Duration) {
 	o.publish.Observe(took.Seconds())
-	o.imports.Store(int64(imports))
-	o.endpoints.Store(int64(endpoints))
 	o.live.Store(!o.fromSnapshot.Load())
 }
 

@@ -74,7 +74,7 @@ func metricNames(t *testing.T) (names []string) {
 
 func TestMetricNamesAreByTheRules(t *testing.T) {
 	o := newObserver("lint.example.")
-	o.Published(1, 1, 0)
+	o.Published(0)
 	o.Programmed(0)
 	o.WatchFailed("x")
 	o.Rejected("x", source.BadAddress)

@@ -35,6 +35,7 @@ const (
 	sizeFixed  = 10 // of a record, without its owner and its data
 	sizeSRV    = 6  // of the data of an SRV record, without the target
 	sizeOPT    = 11
+	sizeSerial = 20 // of the end of an SOA record: the serial and four numbers more
 
 	// maxDatagram is what UDP over IPv4 carries: 64 KiB without the headers.
 	maxDatagram = 65535 - 20 - 8
@@ -44,36 +45,59 @@ const (
 
 // The bits of the third and fourth byte of a message (RFC 1035 4.1.1, RFC 4035 3).
 const (
-	flagQR = 1 << 15
-	flagAA = 1 << 10
-	flagTC = 1 << 9
-	flagRD = 1 << 8
-	flagCD = 1 << 4
+	flagQR uint16 = 1 << 15
+	flagAA uint16 = 1 << 10
+	flagTC uint16 = 1 << 9
+	flagRD uint16 = 1 << 8
+	flagCD uint16 = 1 << 4
 )
 
-// sendBytes sends the addresses or SRV records of an answer to the socket. ok is
-// false when that is not possible, and nothing was sent then.
-func (p *Plugin) sendBytes(to *sink, r *dns.Msg, a *zone.Answer) (ok bool, err error) {
-	if a.V4 == nil && a.V6 == nil && a.SRV == nil {
-		return false, nil
-	}
+// sendBytes sends an answer to the socket. ok is false when that is not
+// possible, and nothing was sent then.
+func (p *Plugin) sendBytes(to *sink, r *dns.Msg, z *authority, a *zone.Answer, serial uint32) (ok bool, rcode int, err error) {
 	opt, plain := optOf(r)
 	if !plain {
-		return false, nil
+		return false, 0, nil
 	}
 	pk := packets.Get().(*packet) //nolint:errcheck,forcetypeassert // it holds nothing else
 	defer packets.Put(pk)
-	if err := pk.pack(r, opt, a, p.ttl, maxSize(to.socket, opt)); err != nil {
-		return false, err
+	plainSize, rcode, err := p.packet(pk, r, opt, z, a, serial, maxSize(to.socket, opt))
+	if plainSize == 0 || err != nil {
+		return false, 0, err
 	}
 	if to.recorder != nil {
 		// What WriteMsg of the recorder notes.
-		to.recorder.Rcode = dns.RcodeSuccess
-		to.recorder.Len += plainSize(&r.Question[0], a)
+		to.recorder.Rcode = rcode
+		to.recorder.Len += plainSize
 		to.recorder.SetPlugin(pluginName)
 	}
 	_, err = to.socket.Write(pk.bytes)
-	return true, err
+	return true, rcode, err
+}
+
+// packet writes an answer that fits into limit. plainSize is the size of all of
+// it without compression and OPT record; 0 stands for an answer that has to be
+// made as a message.
+func (p *Plugin) packet(pk *packet, r *dns.Msg, opt *dns.OPT, z *authority, a *zone.Answer, serial uint32, limit int) (plainSize, rcode int, err error) {
+	denies := a.Result == zone.NameError || a.Result == zone.NoData && r.Question[0].Qtype != dns.TypeANY
+	if !denies && a.V4 == nil && a.V6 == nil && a.SRV == nil {
+		return 0, 0, nil
+	}
+	if err := pk.begin(r, opt, limit); err != nil {
+		return 0, 0, err
+	}
+	plainSize = len(pk.bytes)
+	if !denies {
+		plainSize += sizeOf(plainSize-sizeHeader-4, a)
+		return plainSize, dns.RcodeSuccess, pk.answer(r, opt, a, p.ttl)
+	}
+	if a.Result == zone.NameError {
+		rcode = dns.RcodeNameError
+	}
+	if !pk.deny(r, opt, z.soa, serial, rcode) {
+		return 0, 0, nil
+	}
+	return plainSize + len(z.soa), rcode, nil
 }
 
 // optOf is the OPT record of a query, nil without one. plain is false for a
@@ -101,11 +125,10 @@ func maxSize(w dns.ResponseWriter, opt *dns.OPT) int {
 	return min(int(edns.Size("udp", size)), maxDatagram)
 }
 
-// plainSize is the length of an answer before it is fitted to the client's
-// size, without compression and OPT record.
-func plainSize(q *dns.Question, a *zone.Answer) int {
-	name := len(q.Name) + 1
-	size := sizeHeader + name + 4 + len(a.V4)*(name+sizeFixed+4) + len(a.V6)*(name+sizeFixed+16)
+// sizeOf is the size of an answer's records without compression; name is that
+// of the owner.
+func sizeOf(name int, a *zone.Answer) int {
+	size := len(a.V4)*(name+sizeFixed+4) + len(a.V6)*(name+sizeFixed+16)
 	for i, srv := range a.SRV {
 		target := len(a.Target(srv)) + 1
 		size += name + sizeFixed + sizeSRV + target
@@ -116,9 +139,8 @@ func plainSize(q *dns.Question, a *zone.Answer) int {
 	return size
 }
 
-// pack writes the message, with as many records as fit, any of them in any
-// order.
-func (pk *packet) pack(r *dns.Msg, opt *dns.OPT, a *zone.Answer, ttl uint32, limit int) error {
+// begin writes the question and leaves room for the header.
+func (pk *packet) begin(r *dns.Msg, opt *dns.OPT, limit int) error {
 	b := slices.Grow(pk.bytes[:0], sizeHeader+len(r.Question[0].Name)+1+4)
 	b = b[:cap(b)]
 	clear(b[:sizeHeader])
@@ -132,6 +154,37 @@ func (pk *packet) pack(r *dns.Msg, opt *dns.OPT, a *zone.Answer, ttl uint32, lim
 	if opt != nil {
 		pk.limit -= sizeOPT
 	}
+	return nil
+}
+
+// finish writes the OPT record and the header. A message has fewer than 64 Ki
+// records.
+func (pk *packet) finish(r *dns.Msg, opt *dns.OPT, rcode, answers, authority, additional int, whole bool) {
+	if opt != nil {
+		additional++
+		b := append(pk.bytes, 0, 0, byte(dns.TypeOPT))
+		b = binary.BigEndian.AppendUint16(b, opt.UDPSize())
+		// Version 0 and the flag DO, as it was asked with.
+		b = binary.BigEndian.AppendUint32(b, opt.Hdr.Ttl&0xff00)
+		pk.bytes = append(b, 0, 0)
+	}
+	flags := flagQR | flagAA | uint16(rcode) //nolint:gosec // one of 16
+	if !whole {
+		flags |= flagTC
+	}
+	if r.RecursionDesired {
+		flags |= flagRD
+	}
+	if r.CheckingDisabled {
+		flags |= flagCD
+	}
+	for i, v := range [6]uint16{r.Id, flags, 1, uint16(answers), uint16(authority), uint16(additional)} { //nolint:gosec // see above
+		binary.BigEndian.PutUint16(pk.bytes[2*i:], v)
+	}
+}
+
+// answer writes as many records as fit, any of them in any order.
+func (pk *packet) answer(r *dns.Msg, opt *dns.OPT, a *zone.Answer, ttl uint32) (err error) {
 	var answers, additional int
 	whole := true
 	switch {
@@ -146,40 +199,36 @@ func (pk *packet) pack(r *dns.Msg, opt *dns.OPT, a *zone.Answer, ttl uint32, lim
 			additional, whole = pk.addTargets(a, ttl)
 		}
 	}
-	if opt != nil {
-		additional++
-		b = append(pk.bytes, 0, 0, byte(dns.TypeOPT))
-		b = binary.BigEndian.AppendUint16(b, opt.UDPSize())
-		// Version 0 and the flag DO, as it was asked with.
-		b = binary.BigEndian.AppendUint32(b, opt.Hdr.Ttl&0xff00)
-		pk.bytes = append(b, 0, 0)
-	}
-	pk.setHeader(r, answers, additional, !whole)
+	pk.finish(r, opt, dns.RcodeSuccess, answers, 0, additional, whole)
 	return err
 }
 
-// setHeader fills in the header; a message has fewer than 64 Ki records.
-func (pk *packet) setHeader(r *dns.Msg, answers, additional int, truncated bool) {
-	flags := uint16(flagQR | flagAA)
-	if truncated {
-		flags |= flagTC
+// deny writes NXDOMAIN or NODATA; ok is false when it is too long.
+func (pk *packet) deny(r *dns.Msg, opt *dns.OPT, soa []byte, serial uint32, rcode int) (ok bool) {
+	if soa == nil || len(pk.bytes)+len(soa) > pk.limit {
+		return false
 	}
-	if r.RecursionDesired {
-		flags |= flagRD
+	pk.bytes = append(pk.bytes, soa...)
+	binary.BigEndian.PutUint32(pk.bytes[len(pk.bytes)-sizeSerial:], serial)
+	pk.finish(r, opt, rcode, 0, 1, 0, true)
+	return true
+}
+
+// packed is a record as bytes, nil when it cannot be written so.
+func packed(rr dns.RR) []byte {
+	b := make([]byte, dns.MaxMsgSize)
+	end, err := dns.PackRR(rr, b, 0, nil, false)
+	if err != nil {
+		return nil
 	}
-	if r.CheckingDisabled {
-		flags |= flagCD
-	}
-	for i, v := range [6]uint16{r.Id, flags, 1, uint16(answers), 0, uint16(additional)} { //nolint:gosec // see above
-		binary.BigEndian.PutUint16(pk.bytes[2*i:], v)
-	}
+	return slices.Clone(b[:end])
 }
 
 // toQuestion points to the name of the question.
 var toQuestion = []byte{0xc0, sizeHeader}
 
-// begin appends a record without its data.
-func (pk *packet) begin(owner []byte, rrtype uint16, ttl uint32, length int) {
+// record appends a record without its data.
+func (pk *packet) record(owner []byte, rrtype uint16, ttl uint32, length int) {
 	b := append(append(pk.bytes, owner...), 0, byte(rrtype), 0, dns.ClassINET)
 	b = binary.BigEndian.AppendUint32(b, ttl)
 	pk.bytes = binary.BigEndian.AppendUint16(b, uint16(length)) //nolint:gosec // of one record
@@ -195,7 +244,7 @@ func addAddresses[T [4]byte | [16]byte](pk *packet, owner []byte, rrtype uint16,
 		if len(pk.bytes)+len(owner)+sizeFixed+len(list[n]) > pk.limit {
 			return n, false
 		}
-		pk.begin(owner, rrtype, ttl, len(list[n]))
+		pk.record(owner, rrtype, ttl, len(list[n]))
 		for i := range len(list[n]) {
 			pk.bytes = append(pk.bytes, list[n][i])
 		}
@@ -219,7 +268,7 @@ func (pk *packet) addSRV(a *zone.Answer, ttl uint32) (n int, whole bool, err err
 		if len(pk.bytes)+len(toQuestion)+sizeFixed+length > pk.limit {
 			return n, false, nil
 		}
-		pk.begin(toQuestion, dns.TypeSRV, ttl, length)
+		pk.record(toQuestion, dns.TypeSRV, ttl, length)
 		for _, v := range [3]uint16{srvPriority, srvWeight, a.SRV[i].Port} {
 			pk.bytes = binary.BigEndian.AppendUint16(pk.bytes, v)
 		}

@@ -165,7 +165,7 @@ type published struct {
 	news  chan struct{}
 }
 
-func (p *published) Published(int, int, time.Duration) {
+func (p *published) Published(time.Duration) {
 	p.count.Add(1)
 	select {
 	case p.news <- struct{}{}:

@@ -106,7 +106,22 @@ func convertSlice(in *discoveryv1.EndpointSlice, podNames bool) (out zone.Slice,
 			out.Endpoints = append(out.Endpoints, zone.Endpoint{Address: addr, Host: host})
 		}
 	}
+	joinHosts(out.Endpoints)
 	return out, problems, true
+}
+
+// joinHosts puts all host names into one text. There are as many as endpoints,
+// and each garbage collection would look at every one of them.
+func joinHosts(endpoints []zone.Endpoint) {
+	var all strings.Builder
+	for i := range endpoints {
+		all.WriteString(endpoints[i].Host)
+	}
+	rest := all.String()
+	for i := range endpoints {
+		host := &endpoints[i].Host
+		*host, rest = rest[:len(*host)], rest[len(*host):]
+	}
 }
 
 // usableAddress parses an address that may be served; otherwise the reason is

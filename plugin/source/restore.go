@@ -127,11 +127,12 @@ func (s *Source) serve(loaded *snapshot.Snapshot) {
 	}
 	s.restored = loaded
 	s.zone.Store(z)
+	s.count(b)
 	s.builder.Resume(z.Serial())
 	s.opts.Observer.SnapshotServed(true)
 	s.mu.Unlock()
 
-	s.opts.Observer.Published(b.Imports(), b.Endpoints(), time.Since(start))
+	s.opts.Observer.Published(time.Since(start))
 	s.reportProblems(problems)
 	s.assessAge()
 	s.opts.Log.Warningf("Serving the snapshot %s of %s, with %d imports and %d endpoints, until the API server is there",

@@ -58,8 +58,8 @@ func (n *notes) Infof(format string, v ...any)    { n.add("info", format, v) }
 func (n *notes) Warningf(format string, v ...any) { n.add("warning", format, v) }
 func (n *notes) Errorf(format string, v ...any)   { n.add("error", format, v) }
 
-func (n *notes) Published(int, int, time.Duration) {}
-func (n *notes) WatchFailed(string)                { n.count(&n.failures) }
+func (n *notes) Published(time.Duration) {}
+func (n *notes) WatchFailed(string)      { n.count(&n.failures) }
 func (n *notes) Rejected(_ string, reason Reason) {
 	n.count(&n.rejected)
 	n.add("rejected", "%s", []any{reason})
@@ -173,6 +173,31 @@ func TestChangesBecomeAnswers(t *testing.T) {
 	if got := n.matching("error"); len(got) > 0 {
 		t.Errorf("errors in the log: %q", got)
 	}
+}
+
+func TestEndpointsAreCountedWhetherAnAnswerHasThemOrNot(t *testing.T) {
+	t.Parallel()
+	server := apitest.New(t)
+	server.Apply(t, pearImport)
+	s, _ := run(t, server)
+	counts := func(wantImports, wantEndpoints int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d imports and %d endpoints", wantImports, wantEndpoints), func() bool {
+			imports, endpoints := s.Counts()
+			return imports == wantImports && endpoints == wantEndpoints
+		})
+	}
+	counts(1, 0)
+	before := s.Zone()
+	server.Apply(t, strings.ReplaceAll(figSlice, "service-name: fig", "service-name: pear"))
+	counts(1, 1)
+	if s.Zone() != before {
+		t.Error("a zone was published, although no answer has changed")
+	}
+	server.Apply(t, figImport)
+	counts(2, 1)
+	server.Delete("EndpointSlice", "orchard", "fig-b")
+	counts(2, 0)
 }
 
 func TestNothingIsServedBeforeEveryWatchHasSynced(t *testing.T) {

@@ -118,7 +118,7 @@ func (b *Builder) SetSlice(s Slice) {
 	i, _ := slices.BinarySearchFunc(list, s.Name, compareSliceName)
 	b.byService[s.Service] = slices.Insert(list, i, &s)
 	b.endpoints += len(s.Endpoints)
-	b.dirty[s.Service] = struct{}{}
+	b.slicesChanged(s.Service)
 }
 
 // DeleteSlice forgets a slice; an unknown one is no matter.
@@ -160,7 +160,15 @@ func (b *Builder) unlink(s *Slice) {
 		b.byService[s.Service] = list
 	}
 	b.endpoints -= len(s.Endpoints)
-	b.dirty[s.Service] = struct{}{}
+	b.slicesChanged(s.Service)
+}
+
+// slicesChanged marks a service whose answers depend on its slices. Most do not:
+// a ClusterSetIP import answers with its own addresses.
+func (b *Builder) slicesChanged(key mcs.ServiceKey) {
+	if imp, known := b.imports[key]; known && (imp.Headless || b.opts.HideEmpty) {
+		b.dirty[key] = struct{}{}
+	}
 }
 
 func compareSliceName(s *Slice, name string) int { return cmp.Compare(s.Name, name) }

@@ -147,3 +147,34 @@ func TestSecondOriginHasItsOwnTargets(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlySlicesThatAnswersDependOnArePublished(t *testing.T) {
+	pear, fig := mcs.ServiceKey{Namespace: "n", Name: "pear"}, mcs.ServiceKey{Namespace: "n", Name: "fig"}
+	slice := func(service mcs.ServiceKey) Slice {
+		return Slice{Name: service.Name, Service: service, Cluster: "basil", Endpoints: []Endpoint{{Address: netip.MustParseAddr("10.22.0.4")}}}
+	}
+	for name, c := range map[string]struct {
+		hideEmpty bool
+		of        mcs.ServiceKey
+		want      bool
+	}{
+		"of a headless import":                           {false, fig, true},
+		"of a ClusterSetIP import":                       {false, pear, false},
+		"of a ClusterSetIP import that hides when empty": {true, pear, true},
+		"of an import that is not there":                 {false, mcs.ServiceKey{Namespace: "n", Name: "plum"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBuilder(Options{Origins: []string{testOrigin}, HideEmpty: c.hideEmpty})
+			b.SetImport(Import{Key: pear})
+			b.SetImport(Import{Key: fig, Headless: true})
+			b.Publish(1)
+			if b.SetSlice(slice(c.of)); b.Pending() != c.want || b.Endpoints() != 1 {
+				t.Errorf("added: pending %v with %d endpoints, want %v with 1", b.Pending(), b.Endpoints(), c.want)
+			}
+			b.Publish(2)
+			if b.DeleteSlice("n", c.of.Name); b.Pending() != c.want || b.Endpoints() != 0 {
+				t.Errorf("deleted: pending %v with %d endpoints, want %v with none", b.Pending(), b.Endpoints(), c.want)
+			}
+		})
+	}
+}

@@ -57,13 +57,15 @@ var lines = []line{
 	{family: "p99", mixes: []data.Mix{data.Mixed}, sizes: all, unit: "us", against: Stock, goal: 0.60, stretch: 0.45},
 	{family: "rss", sizes: large, unit: "MiB", against: Bound, bound: 120, goal: 120, stretch: 80},
 	{family: "heap-per-endpoint", sizes: large, unit: "B", against: Bound, bound: 350, goal: 350, stretch: 200},
-	{family: "start", sizes: large, unit: "s", against: Bound, bound: 1.0, goal: 1.0, stretch: 0.7},
+	// Seconds and microseconds of one machine say little on another: these goals
+	// are 1.0 s where stock takes 1.85, and 70 us where stock takes 112.
+	{family: "start", sizes: large, unit: "s", against: Stock, goal: 0.54, stretch: 0.38},
+	{family: "change-cpu", sizes: large, unit: "us/change", against: Stock, goal: 0.625, stretch: 0.36},
 	// Over a plain watch; "churn" is with 50 other changes per second.
 	{family: "propagation-p50-idle", sizes: large, unit: "ms", against: Bound, bound: 0.4, goal: 0.4, stretch: 0.2},
 	{family: "propagation-p99-idle", sizes: large, unit: "ms", against: Bound, bound: 4, goal: 4, stretch: 2},
 	{family: "propagation-p50-churn", sizes: large, unit: "ms", against: Bound, bound: 0.4, goal: 0.4, stretch: 0.2},
 	{family: "propagation-p99-churn", sizes: large, unit: "ms", against: Bound, bound: 4, goal: 4, stretch: 2},
-	{family: "change-cpu", sizes: large, unit: "us/change", against: Bound, bound: 70, goal: 70, stretch: 40},
 }
 
 // Name is the name of a row: FAMILY/MIX/SIZE, or FAMILY/SIZE without a mix.
