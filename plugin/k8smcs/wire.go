@@ -162,11 +162,11 @@ func (pk *packet) begin(r *dns.Msg, opt *dns.OPT, limit int) error {
 func (pk *packet) finish(r *dns.Msg, opt *dns.OPT, rcode, answers, authority, additional int, whole bool) {
 	if opt != nil {
 		additional++
-		b := append(pk.bytes, 0, 0, byte(dns.TypeOPT))
-		b = binary.BigEndian.AppendUint16(b, opt.UDPSize())
+		pk.bytes = append(pk.bytes, 0, 0, byte(dns.TypeOPT))
+		pk.bytes = binary.BigEndian.AppendUint16(pk.bytes, opt.UDPSize())
 		// Version 0 and the flag DO, as it was asked with.
-		b = binary.BigEndian.AppendUint32(b, opt.Hdr.Ttl&0xff00)
-		pk.bytes = append(b, 0, 0)
+		pk.bytes = binary.BigEndian.AppendUint32(pk.bytes, opt.Hdr.Ttl&0xff00)
+		pk.bytes = append(pk.bytes, 0, 0)
 	}
 	flags := flagQR | flagAA | uint16(rcode) //nolint:gosec // one of 16
 	if !whole {
@@ -185,8 +185,10 @@ func (pk *packet) finish(r *dns.Msg, opt *dns.OPT, rcode, answers, authority, ad
 
 // answer writes as many records as fit, any of them in any order.
 func (pk *packet) answer(r *dns.Msg, opt *dns.OPT, a *zone.Answer, ttl uint32) (err error) {
-	var answers, additional int
-	whole := true
+	var (
+		answers, additional int
+		whole               bool
+	)
 	switch {
 	case a.V4 != nil:
 		pk.v4 = append(pk.v4[:0], a.V4...)
@@ -229,9 +231,11 @@ var toQuestion = []byte{0xc0, sizeHeader}
 
 // record appends a record without its data.
 func (pk *packet) record(owner []byte, rrtype uint16, ttl uint32, length int) {
-	b := append(append(pk.bytes, owner...), 0, byte(rrtype), 0, dns.ClassINET)
-	b = binary.BigEndian.AppendUint32(b, ttl)
-	pk.bytes = binary.BigEndian.AppendUint16(b, uint16(length)) //nolint:gosec // of one record
+	pk.bytes = append(pk.bytes, owner...)
+	pk.bytes = binary.BigEndian.AppendUint16(pk.bytes, rrtype)
+	pk.bytes = binary.BigEndian.AppendUint16(pk.bytes, dns.ClassINET)
+	pk.bytes = binary.BigEndian.AppendUint32(pk.bytes, ttl)
+	pk.bytes = binary.BigEndian.AppendUint16(pk.bytes, uint16(length)) //nolint:gosec // of one record
 }
 
 // addAddresses appends records for addresses of list, any of them in any order,

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -154,13 +155,13 @@ func (d *dnsProcess) metrics(t *testing.T) string {
 
 // query is a message of one question as bytes; the name is in wire form.
 func query(name []byte, qtype, class uint16, change ...func(header []byte)) []byte {
-	packet := make([]byte, 12)
-	binary.BigEndian.PutUint16(packet, badID)
-	packet[5] = 1 // questions
+	header := make([]byte, 12)
+	binary.BigEndian.PutUint16(header, badID)
+	header[5] = 1 // questions
 	for _, c := range change {
-		c(packet)
+		c(header)
 	}
-	packet = append(packet, name...)
+	packet := slices.Concat(header, name)
 	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(packet, qtype), class)
 }
 
