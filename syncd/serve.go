@@ -14,17 +14,19 @@ import (
 )
 
 // serve answers /healthz, /readyz and /metrics until ctx ends. Healthy is a
-// process that answers; ready is one that has read its own cluster. Neither
-// waits for a peer: a peer that is away must not take this cluster's syncd down.
-func serve(ctx context.Context, listener net.Listener, metrics prometheus.Gatherer, s *syncer) error {
+// process that answers; ready is one that has read its own cluster, so that
+// missing is empty. Neither waits for a peer: a peer that is away must not take
+// this cluster's syncd down. Nor does ready wait for the lead: a standby is ready.
+func serve(ctx context.Context, listener net.Listener, metrics prometheus.Gatherer, missing func() []string) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if s.ready.Load() {
+		waiting := missing()
+		if len(waiting) == 0 {
 			fmt.Fprintln(w, "ok")
 			return
 		}
-		http.Error(w, "not read yet: "+strings.Join(s.waitingFor(), ", "), http.StatusServiceUnavailable)
+		http.Error(w, "not read yet: "+strings.Join(waiting, ", "), http.StatusServiceUnavailable)
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 

@@ -3,13 +3,11 @@ package syncd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 
@@ -22,6 +20,7 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/syncd/model"
 	"github.com/k8s-mcs/k8s-mcs/syncd/peer"
 	"github.com/k8s-mcs/k8s-mcs/syncd/plan"
+	"github.com/k8s-mcs/k8s-mcs/syncd/policy"
 	"github.com/k8s-mcs/k8s-mcs/syncd/status"
 )
 
@@ -47,11 +46,17 @@ type syncer struct {
 	metrics *metrics
 	clients watch.Clients
 
+	lead   *lead
+	leases *peer.Leases
 	own    *peer.Cluster
 	peers  *peer.Registry
 	cache  *apply.Cache
 	writer *apply.Writer
 	queue  queue
+	// mistakes are those that were told of own ServiceExports.
+	mistakes mistakes
+	// refusals are the services that wait for somebody to act.
+	refusals *refusals
 
 	// families are those of this cluster, nil until they are known.
 	families atomic.Pointer[[]model.Family]
@@ -64,27 +69,30 @@ type syncer struct {
 // The order of writes keeps every step between usable: an import never names a
 // clusterset IP that is not there yet or not there any more.
 func (s *syncer) sync(ctx context.Context, key mcs.ServiceKey) error {
-	exportErr := s.syncExport(ctx, key)
-	if !s.cache.HasNamespace(key.Namespace) {
-		return exportErr // nothing is imported into a namespace that is not here
-	}
-	have, exists := s.cache.Imports.One(key)
-	if exists && !plan.OwnsImport(have) {
-		return errors.Join(exportErr, fmt.Errorf("import %s: ServiceImport: %w", key, apply.ErrNameTaken))
+	have, _ := s.cache.Imports.One(key)
+	if have != nil && !plan.OwnsImport(have) {
+		taken := &apply.NameTakenError{Object: "serviceimports " + key.String()}
+		view := s.peers.View(key, nil)
+		return errors.Join(taken, s.syncExport(ctx, key, view, taken))
 	}
 	stored, err := storedExports(key, have)
 	if err != nil {
 		s.log.Warn("stored offers are left as they are", "service", key.String(), "err", err)
 	}
 	view := s.peers.View(key, stored)
-	if err != nil && len(view.Unknown) > 0 {
-		return errors.Join(exportErr, err) // what an unknown peer offered cannot be told
+	switch {
+	case !s.cache.HasNamespace(key.Namespace):
+		err = nil // nothing is imported into a namespace that is not here
+	case err != nil && len(view.Unknown) > 0: // what an unknown peer offered cannot be told
+	default:
+		var imp *model.Import
+		if merged, ok := merge.Merge(view.Exports, plan.PortsOf(have)); ok {
+			imp = &merged
+		}
+		imp, allowed := policy.Deny(imp, view, s.peers.Denied(key))
+		err = s.write(ctx, key, imp, allowed, have)
 	}
-	var imp *model.Import
-	if merged, ok := merge.Merge(view.Exports, plan.PortsOf(have)); ok {
-		imp = &merged
-	}
-	return errors.Join(exportErr, s.write(ctx, key, imp, view, have))
+	return errors.Join(err, s.syncExport(ctx, key, view, err))
 }
 
 // write makes the objects of one service what they should be.
@@ -93,12 +101,12 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 		Cluster: s.config.ClusterID, Prefix: s.config.DerivedPrefix,
 		GKECompat: s.config.GKECompat, Families: *s.families.Load(),
 	}
-	service, _ := s.cache.Services.One(key)
-	slices := s.cache.Slices.Of(key)
+	derived := plan.DerivedOf(view, s.cache.Services.Of(key), s.cache.Slices.Of(key), local)
+	service, slices := derived.Service, derived.Slices
 	in := plan.ImportInput{Import: imp, Exports: merge.Order(view.Exports), Service: service, Have: have}
 
 	serviceChange := plan.Service(imp, service, local)
-	sliceChanges := plan.EndpointSlices(imp, view, slices, local)
+	sliceChanges := policy.Slices(imp, view, slices, s.peers.Places(view, slices), local)
 	if imp == nil {
 		if held(view, slices) {
 			return nil
@@ -107,16 +115,22 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 		if err != nil {
 			return err
 		}
-		if err := s.writer.EndpointSlices(ctx, sliceChanges); err != nil {
+		if err := s.writer.EndpointSlices(ctx, append(sliceChanges, derived.StraySlices...)); err != nil {
 			return err
 		}
 		if err := s.writeEndpoints(ctx, key, nil, nil, local); err != nil {
 			return err
 		}
-		_, err = s.writer.Service(ctx, serviceChange)
+		for _, change := range append(derived.StrayServices, serviceChange) {
+			_, deleteErr := s.writer.Service(ctx, change)
+			err = errors.Join(err, deleteErr)
+		}
 		return err
 	}
 
+	if err := s.writer.EndpointSlices(ctx, derived.StraySlices); err != nil {
+		return err
+	}
 	var serviceErr error
 	leaving := serviceChange.Verb == plan.Delete
 	if leaving {
@@ -127,16 +141,24 @@ func (s *syncer) write(ctx context.Context, key mcs.ServiceKey, imp *model.Impor
 		}
 		in.Service, in.Refusal = service, refusalOf(serviceErr)
 	}
+	in.Slices = visible(plan.Standing(slices, sliceChanges))
 	sliceErr := errors.Join(
 		s.writer.EndpointSlices(ctx, sliceChanges),
-		s.writeEndpoints(ctx, key, imp, plan.Standing(slices, sliceChanges), local),
+		s.writeEndpoints(ctx, key, imp, in.Slices, local),
 	)
+	if in.Refusal == "" && isRefusal(sliceErr) {
+		in.Refusal = refusalOf(sliceErr)
+	}
 	written, err := s.writer.ServiceImport(ctx, plan.ServiceImport(in, local))
 	if err != nil {
 		return errors.Join(serviceErr, sliceErr, err)
 	}
 	if leaving {
 		_, serviceErr = s.writer.Service(ctx, serviceChange)
+	}
+	for _, stray := range derived.StrayServices {
+		_, err := s.writer.Service(ctx, stray)
+		serviceErr = errors.Join(serviceErr, err)
 	}
 	in.Have = written
 	statusErr := s.writer.ImportStatus(ctx, plan.ImportStatus(in, local, metav1.Now()))
@@ -154,19 +176,30 @@ func (s *syncer) writeEndpoints(ctx context.Context, key mcs.ServiceKey, imp *mo
 }
 
 // syncExport writes the conditions of this cluster's own ServiceExports, of both
-// kinds where there are two.
-func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey) error {
+// kinds where there are two. importErr is how the import went.
+func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey, view model.View, importErr error) error {
 	_, problem, declared := s.own.Offer(key)
 	if !declared {
+		s.mistakes.news(key, "")
 		return nil // the two readers of one watch are a moment apart; this event comes again
 	}
+	finding := status.Finding{Problem: problem, Conflicts: merge.Conflicts(view.Exports), Over: s.own.LeftOut(key)}
+	if taken, ok := errors.AsType[*apply.NameTakenError](importErr); ok {
+		finding.Taken = taken.Object
+	}
 	var failed []error
+	standard := false // its annotations count first
 	if have, ok := s.cache.Exports.One(key); ok && have.DeletionTimestamp == nil {
-		failed = append(failed, s.writer.ExportStatus(ctx, status.Export(have, problem, metav1.Now())))
+		standard = true
+		s.tellMistakes(ctx, have, s.writer.TellExport)
+		failed = append(failed, s.writer.ExportStatus(ctx, status.Export(have, finding, metav1.Now())))
 	}
 	if s.cache.GKEExports != nil {
 		if have, ok := s.cache.GKEExports.One(key); ok && have.DeletionTimestamp == nil {
-			failed = append(failed, s.writer.GKEExportStatus(ctx, status.Export(have, problem, metav1.Now())))
+			if !standard {
+				s.tellMistakes(ctx, have, s.writer.TellGKEExport)
+			}
+			failed = append(failed, s.writer.GKEExportStatus(ctx, status.Export(have, finding, metav1.Now())))
 		}
 	}
 	return errors.Join(failed...)
@@ -176,7 +209,7 @@ func (s *syncer) syncExport(ctx context.Context, key mcs.ServiceKey) error {
 // nothing says what they belong to: then all stays as it is.
 func held(view model.View, slices []*discoveryv1.EndpointSlice) bool {
 	for _, h := range slices {
-		if view.IsUnknown(mcs.ClusterID(h.Labels[mcs.LabelSourceCluster])) {
+		if view.IsUnknown(policy.Source(h)) {
 			return true
 		}
 	}
@@ -188,20 +221,4 @@ func storedExports(key mcs.ServiceKey, have *api.ServiceImport) ([]model.Export,
 		return nil, nil
 	}
 	return model.DecodeExports(key, have.Annotations[mcs.AnnotationExports])
-}
-
-// isRefusal reports whether the API server took a write for wrong or not
-// allowed, rather than failed to take it: quota, admission, a full service
-// range, or a foreign object under the name.
-func isRefusal(err error) bool {
-	return errors.Is(err, apply.ErrNameTaken) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) ||
-		apierrors.IsInternalError(err) || apierrors.IsBadRequest(err)
-}
-
-// refusalOf is the API's own message, for the condition.
-func refusalOf(err error) string {
-	if s, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		return s.ErrStatus.Message
-	}
-	return err.Error()
 }

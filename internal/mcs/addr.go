@@ -28,11 +28,3 @@ func UsableAddress(a netip.Addr) (ok bool, reason string) {
 	}
 	return true, ""
 }
-
-// ClosedNamespace reports whether a namespace is neither exported nor imported
-// unless an operator allows it by name: "default" and "kube-*" hold what must
-// not appear under a trusted name in another cluster (KEP-1645, Restricting Exports).
-func ClosedNamespace(namespace string) bool {
-	const kube = "kube-"
-	return namespace == "default" || len(namespace) >= len(kube) && namespace[:len(kube)] == kube
-}

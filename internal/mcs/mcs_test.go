@@ -99,14 +99,3 @@ func TestUsableAddress(t *testing.T) {
 		t.Error("the zero address is usable")
 	}
 }
-
-func TestClosedNamespaces(t *testing.T) {
-	for namespace, want := range map[string]bool{
-		"default": true, "kube-system": true, "kube-public": true, "kube-anything": true,
-		"test": false, "kube": false, "kubernetes": false, "default2": false, "": false,
-	} {
-		if got := ClosedNamespace(namespace); got != want {
-			t.Errorf("ClosedNamespace(%q) = %v", namespace, got)
-		}
-	}
-}

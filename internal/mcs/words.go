@@ -60,6 +60,16 @@ const (
 	AnnotationPrefer          = Prefix + "prefer"
 	AnnotationAllowNamespaces = Prefix + "allow-namespaces"
 	AnnotationAllowCIDRs      = Prefix + "allow-cidrs"
+
+	// AnnotationReleaseHeld, on a peer Secret, is the operator's word to the brake
+	// on withdrawals: the time, RFC 3339, at which a brake that is to be taken off
+	// was put on.
+	AnnotationReleaseHeld = Prefix + "release-held"
+	// AnnotationState, AnnotationReason and AnnotationHeldSince, on the Lease of a
+	// peer, are its state, why it is in it, and when a brake was put on, RFC 3339.
+	AnnotationState     = Prefix + "state"
+	AnnotationReason    = Prefix + "reason"
+	AnnotationHeldSince = Prefix + "held-since"
 )
 
 // Words of GKE's multi-cluster Services, written with --gke-compat only.

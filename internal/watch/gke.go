@@ -18,6 +18,9 @@ import (
 // conditions of the standard one, so that it is read as one.
 var gkeServiceExports = schema.GroupVersionResource{Group: "net.gke.io", Version: "v1", Resource: "serviceexports"}
 
+// GKEExportKind is the kind of GKE's exports.
+var GKEExportKind = gkeServiceExports.GroupVersion().WithKind("ServiceExport")
+
 // GKEServiceExports follows net.gke.io ServiceExports, as the standard type.
 func GKEServiceExports(client dynamic.Interface, namespace string) Resource {
 	exports := GKEExports(client, namespace)

@@ -23,7 +23,7 @@ type Table[T any] struct {
 
 	mu        sync.RWMutex // guards the fields below
 	rows      map[cache.ObjectName]row[T]
-	byService map[mcs.ServiceKey]map[cache.ObjectName]struct{}
+	byService map[mcs.ServiceKey][]cache.ObjectName // in order, never empty
 
 	synced     chan struct{}
 	syncedOnce sync.Once
@@ -45,8 +45,8 @@ type TableOptions[T any] struct {
 type row[T any] struct {
 	key   mcs.ServiceKey
 	value T
-	// version is the resourceVersion of a row that Put wrote, "" otherwise. Such
-	// a row does not go back to what a watch that lags behind says.
+	// version is the resourceVersion of a row that did not come by the watch, ""
+	// otherwise. Such a row does not go back to what a watch that lags behind says.
 	version string
 }
 
@@ -64,7 +64,7 @@ func NewTable[T any](options TableOptions[T]) *Table[T] {
 	return &Table[T]{
 		options:   options,
 		rows:      map[cache.ObjectName]row[T]{},
-		byService: map[mcs.ServiceKey]map[cache.ObjectName]struct{}{},
+		byService: map[mcs.ServiceKey][]cache.ObjectName{},
 		synced:    make(chan struct{}),
 	}
 }
@@ -88,7 +88,7 @@ func (t *Table[T]) Of(key mcs.ServiceKey) []T {
 		return nil
 	}
 	values := make([]T, 0, len(names))
-	for _, name := range slices.SortedFunc(maps.Keys(names), compareNames) {
+	for _, name := range names {
 		values = append(values, t.rows[name].value)
 	}
 	return values
@@ -125,7 +125,7 @@ func (t *Table[T]) Put(object any) {
 	key, value, keep := t.options.Convert(object)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if old, had := t.rows[name]; had && newer(old.version, version) {
+	if old, had := t.rows[name]; had && Newer(old.version, version) {
 		return
 	}
 	if keep {
@@ -146,27 +146,62 @@ func (t *Table[T]) Forget(object any) {
 	t.drop(name)
 }
 
+// Merge takes in an object that was read beside the watch, which may be ahead of
+// it or behind.
+func (t *Table[T]) Merge(object any) {
+	if name, version, ok := identify(object); ok {
+		t.take(object, name, version, version)
+	}
+}
+
+// Clear drops the rows of a service, without a word to Changed.
+func (t *Table[T]) Clear(key mcs.ServiceKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range t.byService[key] {
+		delete(t.rows, name)
+	}
+	delete(t.byService, key)
+}
+
+// Unpin lets the next list and the watch decide on every row, whatever is known
+// beside them: a server that was restored counts from lower versions again.
+func (t *Table[T]) Unpin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, r := range t.rows {
+		if r.version != "" {
+			r.version = ""
+			t.rows[name] = r
+		}
+	}
+}
+
 // Add, Update, Delete, Replace and Resync are what a Reflector calls.
 func (t *Table[T]) Add(object any) error { return t.Update(object) }
 
 // Update takes in an object as the watch has it.
 func (t *Table[T]) Update(object any) error {
-	name, version, ok := identify(object)
-	if !ok {
-		return nil
+	if name, version, ok := identify(object); ok {
+		t.take(object, name, version, "")
 	}
+	return nil
+}
+
+// take takes in an object of a version, and keeps pin as that of its row.
+func (t *Table[T]) take(object any, name cache.ObjectName, version, pin string) {
 	key, value, keep := t.options.Convert(object)
 	if !keep {
 		t.tell(t.remove(name, version))
-		return nil
+		return
 	}
 	t.mu.Lock()
 	old, had := t.rows[name]
-	if had && newer(old.version, version) {
+	if had && Newer(old.version, version) {
 		t.mu.Unlock()
-		return nil
+		return
 	}
-	t.set(name, row[T]{key: key, value: value})
+	t.set(name, row[T]{key: key, value: value, version: pin})
 	t.mu.Unlock()
 
 	moved := had && old.key != key
@@ -176,7 +211,6 @@ func (t *Table[T]) Update(object any) error {
 	if !had || moved || !t.options.Equal(old.value, value) {
 		t.options.Changed(key)
 	}
-	return nil
 }
 
 // Delete takes in that the watch saw an object go.
@@ -203,7 +237,7 @@ func (t *Table[T]) Replace(objects []any, listVersion string) error {
 	changed := map[mcs.ServiceKey]struct{}{}
 	t.mu.Lock()
 	for name, old := range t.rows {
-		if newer(old.version, listVersion) {
+		if Newer(old.version, listVersion) {
 			rows[name] = old // written by us after this list was made
 			continue
 		}
@@ -218,7 +252,7 @@ func (t *Table[T]) Replace(objects []any, listVersion string) error {
 		}
 	}
 	t.rows = rows
-	t.byService = make(map[mcs.ServiceKey]map[cache.ObjectName]struct{}, len(t.byService))
+	t.byService = make(map[mcs.ServiceKey][]cache.ObjectName, len(t.byService))
 	for name, r := range rows {
 		t.index(r.key, name)
 	}
@@ -243,7 +277,7 @@ func (t *Table[T]) remove(name cache.ObjectName, version string) (key mcs.Servic
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old, had := t.rows[name]
-	if !had || newer(old.version, version) {
+	if !had || Newer(old.version, version) {
 		return mcs.ServiceKey{}, false
 	}
 	t.drop(name)
@@ -269,19 +303,19 @@ func (t *Table[T]) drop(name cache.ObjectName) {
 		return
 	}
 	delete(t.rows, name)
-	delete(t.byService[old.key], name)
-	if len(t.byService[old.key]) == 0 {
+	names := t.byService[old.key]
+	if len(names) == 1 {
 		delete(t.byService, old.key)
+	} else if at, found := slices.BinarySearchFunc(names, name, compareNames); found {
+		t.byService[old.key] = slices.Delete(names, at, at+1)
 	}
 }
 
 func (t *Table[T]) index(key mcs.ServiceKey, name cache.ObjectName) {
 	names := t.byService[key]
-	if names == nil {
-		names = map[cache.ObjectName]struct{}{}
-		t.byService[key] = names
+	if at, found := slices.BinarySearchFunc(names, name, compareNames); !found {
+		t.byService[key] = slices.Insert(names, at, name)
 	}
-	names[name] = struct{}{}
 }
 
 func compareNames(a, b cache.ObjectName) int {
@@ -296,9 +330,9 @@ func identify(object any) (name cache.ObjectName, version string, ok bool) {
 	return cache.NewObjectName(m.GetNamespace(), m.GetName()), m.GetResourceVersion(), true
 }
 
-// newer reports whether version a of a row that we wrote is newer than what the
-// watch has; a is "" for a row that we did not write.
-func newer(a, b string) bool {
+// Newer reports whether resourceVersion a is newer than b. It is false when one of
+// them is "", or no version.
+func Newer(a, b string) bool {
 	if a == "" {
 		return false
 	}

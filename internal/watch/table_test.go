@@ -158,3 +158,24 @@ func TestTeeHandsEverythingToAll(t *testing.T) {
 		r.expect(t, strings.TrimSpace(strings.Repeat("a ", 4)), map[string]string{"a": "a-2@y"})
 	}
 }
+
+func TestWhatIsReadBesideTheWatchIsMergedByVersion(t *testing.T) {
+	r := newRecorder()
+	_ = r.Replace([]any{object("a-1", "a", "x", "5")}, "5")
+	r.heard()
+	r.Merge(object("a-1", "b", "y", "9"))
+	r.expect(t, "a b", map[string]string{"a": "", "b": "a-1@y"})
+	_ = r.Update(object("a-1", "a", "late", "7"))
+	_ = r.Delete(object("a-1", "a", "late", "8"))
+	r.expect(t, "", map[string]string{"b": "a-1@y"})
+
+	r.Unpin()
+	_ = r.Replace([]any{object("a-1", "b", "z", "3"), object("b-2", "b", "x", "2"), object("c-1", "c", "x", "2")}, "4")
+	r.expect(t, "b c", map[string]string{"b": "a-1@z b-2@x"})
+
+	r.Clear(mcs.ServiceKey{Namespace: "shop", Name: "b"})
+	r.expect(t, "", map[string]string{"b": "", "c": "c-1@x"})
+	if r.Len() != 1 || len(r.Keys()) != 1 {
+		t.Errorf("%d rows of %d services", r.Len(), len(r.Keys()))
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
 	"github.com/k8s-mcs/k8s-mcs/internal/watch"
 	"github.com/k8s-mcs/k8s-mcs/syncd/plan"
+	"github.com/k8s-mcs/k8s-mcs/syncd/policy"
 )
 
 // Cache holds the objects of the local cluster that syncd writes.
@@ -66,7 +67,7 @@ func NewCache(changed func(mcs.ServiceKey), gkeCompat bool) *Cache {
 				if !ok || s.Labels[mcs.LabelSliceManagedBy] != mcs.ManagedBy {
 					return mcs.ServiceKey{}, nil, false
 				}
-				name := s.Labels[mcs.LabelServiceName]
+				name := policy.Service(s)
 				return mcs.ServiceKey{Namespace: s.Namespace, Name: name}, s, name != ""
 			},
 		}),

@@ -5,16 +5,24 @@ import (
 	"errors"
 	"flag"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/k8s-mcs/k8s-mcs/syncd/policy"
 )
 
 func none(string) string { return "" }
 
 func TestDefaults(t *testing.T) {
 	c, err := Parse([]string{"--cluster-id", "east"}, none, &bytes.Buffer{})
-	want := Config{ClusterID: "east", Namespace: "k8s-mcs", DerivedPrefix: "mcs-", Listen: ":8080", LogLevel: slog.LevelInfo, LogFormat: "json"}
-	if err != nil || c != want {
+	want := Config{
+		ClusterID: "east", Namespace: "k8s-mcs", Namespaces: policy.Namespaces{Denied: []string{"default", "kube-*"}}, DerivedPrefix: "mcs-", Listen: ":8080", LogLevel: slog.LevelInfo, LogFormat: "json",
+		ProbeInterval: 5 * time.Second, StaleAfter: 5 * time.Minute, RecoverHold: 30 * time.Second, OnLost: policy.Fallback,
+		BrakeWindow: 30 * time.Second, BrakeRelease: 10 * time.Minute, Bounds: policy.Bounds{Exports: 5000, Slices: 20000, Endpoints: 200000}, LeaderElect: true, LeaseDuration: 15 * time.Second,
+	}
+	if err != nil || !reflect.DeepEqual(c, want) {
 		t.Errorf("Parse = %+v, %v", c, err)
 	}
 }
@@ -31,7 +39,6 @@ func TestMistakes(t *testing.T) {
 		args []string
 		want []string // parts of the error
 	}{
-		"no cluster id":               {nil, []string{"--cluster-id", "empty"}},
 		"a bad cluster id":            {[]string{"--cluster-id", "East"}, []string{"--cluster-id", `"East"`, "lower-case"}},
 		"a cluster id of 64":          {[]string{"--cluster-id", strings.Repeat("a", 64)}, []string{"--cluster-id", "at most 63"}},
 		"an empty prefix":             {[]string{"--cluster-id", "a", "--derived-prefix", ""}, []string{"--derived-prefix", "empty"}},
@@ -43,7 +50,14 @@ func TestMistakes(t *testing.T) {
 		"an unknown format":           {[]string{"--cluster-id", "a", "--log-format", "xml"}, []string{"--log-format", "json or text"}},
 		"an argument":                 {[]string{"--cluster-id", "a", "extra"}, []string{`"extra"`, "flags only"}},
 		"an unknown flag":             {[]string{"--clusterid", "a"}, []string{"clusterid"}},
-		"all problems come together":  {[]string{"--namespace", "", "--log-format", "xml"}, []string{"--cluster-id", "--namespace", "--log-format"}},
+		"a pattern in the middle":     {[]string{"--denied-namespaces", "a,*-system"}, []string{"--denied-namespaces", `"*-system"`, "kube-*"}},
+		"a pattern that is allowed":   {[]string{"--allow-namespaces", "kube-*"}, []string{"--allow-namespaces", "names of namespaces"}},
+		"an unknown policy":           {[]string{"--on-lost", "drop"}, []string{"--on-lost", "keep, fallback or withdraw"}},
+		"a share above all":           {[]string{"--prefer", "local:101%"}, []string{"--prefer", "local:N%"}},
+		"less than nothing":           {[]string{"--max-slices", "-1"}, []string{"--max-slices", "0 or more"}},
+		"a probe at each moment":      {[]string{"--probe-interval", "1ms"}, []string{"--probe-interval", "at least 100ms"}},
+		"stale before a probe fails":  {[]string{"--stale-after", "1s"}, []string{"--stale-after", "at least 5s"}},
+		"all problems come together":  {[]string{"--cluster-id", "East", "--namespace", "", "--log-format", "xml"}, []string{"--cluster-id", "--namespace", "--log-format"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(c.args, none, &bytes.Buffer{})
@@ -64,7 +78,7 @@ func TestHelpNamesEveryFlag(t *testing.T) {
 	if _, err := Parse([]string{"-h"}, none, &usage); !errors.Is(err, flag.ErrHelp) {
 		t.Errorf("error is %v", err)
 	}
-	for _, name := range []string{"-cluster-id id", "-kubeconfig file", "-namespace namespace", "-derived-prefix prefix", "-listen address", "-gke-compat", "-log-level level", "-log-format format", "-version"} {
+	for _, name := range []string{"-cluster-id id", "-kubeconfig file", "-namespace namespace", "-derived-prefix prefix", "-listen address", "-gke-compat", "-probe-interval time", "-on-lost policy", "-prefer when", "-leader-elect", "-log-level level", "-log-format format", "-version"} {
 		if !strings.Contains(usage.String(), "  "+name) {
 			t.Errorf("usage lacks %q:\n%s", name, usage.String())
 		}

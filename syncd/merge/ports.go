@@ -13,28 +13,29 @@ import (
 // taken goes under that name.
 //
 // A Service with several ports refuses one without a name, so an unnamed port is
-// then called portName; before are the ports of the import as it was, and a name
-// that was given once stays for the life of the import.
+// then called portName. It has that name reserved from the start, so that a port
+// of a younger export that is really called so cannot take it away. before are
+// the ports of the import as it was: a name that was given once stays for the
+// life of the import.
 func mergePorts(ordered []model.Export, before []model.Port) []model.Port {
 	var ports []model.Port
+	given := -1 // the port that has no name of its own
 	for _, e := range ordered {
 		for _, p := range e.Ports {
-			if model.FindPort(ports, p) < 0 && !hasName(ports, p.Name) {
-				ports = append(ports, p)
+			if model.FindPort(ports, p) >= 0 || p.Name == "" && given >= 0 || hasName(ports, p.Name) {
+				continue
 			}
+			if p.Name == "" {
+				given = len(ports)
+				for p.Name = portName(p); hasName(ports, p.Name); {
+					p.Name += "-x" // an older export has our name for this one
+				}
+			}
+			ports = append(ports, p)
 		}
 	}
-	for i, p := range ports {
-		if p.Name != "" {
-			continue
-		}
-		given := portName(p)
-		if len(ports) > 1 || hadName(before, p, given) {
-			for hasName(ports, given) {
-				given += "-x" // somebody else's port has our name for this one
-			}
-			ports[i].Name = given
-		}
+	if given >= 0 && len(ports) == 1 && !hadName(before, ports[0]) {
+		ports[0].Name = ""
 	}
 	return ports
 }
@@ -57,8 +58,8 @@ func hasName(ports []model.Port, name string) bool {
 	return false
 }
 
-// hadName reports whether the port stood in the import under a given name.
-func hadName(before []model.Port, p model.Port, given string) bool {
+// hadName reports whether the port stood in the import under its given name.
+func hadName(before []model.Port, p model.Port) bool {
 	i := model.FindPort(before, p)
-	return i >= 0 && strings.HasPrefix(before[i].Name, given)
+	return i >= 0 && before[i].Name == p.Name
 }

@@ -122,20 +122,20 @@ func FuzzDecodeExports(f *testing.F) {
 func TestOffer(t *testing.T) {
 	source := &Source{Ports: []Port{{"http", "TCP", 80, ""}}}
 	for name, c := range map[string]struct {
-		key    mcs.ServiceKey
+		closed bool
 		source *Source
 		kind   Kind
 		reason string
 	}{
-		"a Service with a cluster IP":       {key, source, ClusterSetIP, ""},
-		"a headless Service":                {key, &Source{Headless: true}, Headless, ""},
-		"no Service":                        {key, nil, "", "NoService"},
-		"an ExternalName Service":           {key, &Source{ExternalName: true}, "", "InvalidServiceType"},
-		"a Service that syncd made":         {key, &Source{Derived: true}, "", "DerivedService"},
-		"a namespace that is not to travel": {mcs.ServiceKey{Namespace: "kube-system", Name: "dns"}, source, "", "NamespaceNotAllowed"},
+		"a Service with a cluster IP":       {false, source, ClusterSetIP, ""},
+		"a headless Service":                {false, &Source{Headless: true}, Headless, ""},
+		"no Service":                        {false, nil, "", "NoService"},
+		"an ExternalName Service":           {false, &Source{ExternalName: true}, "", "InvalidServiceType"},
+		"a Service that syncd made":         {false, &Source{Derived: true}, "", "DerivedService"},
+		"a namespace that is not to travel": {true, source, "", "NamespaceNotAllowed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e, problem := Offer("east", c.key, Declaration{}, c.source)
+			e, problem := Offer("east", key, c.closed, Declaration{}, c.source)
 			switch {
 			case c.reason == "" && (problem != nil || e.Kind != c.kind):
 				t.Errorf("offer is %v, %v", e, problem)

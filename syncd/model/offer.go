@@ -42,11 +42,11 @@ const (
 
 // Offer is what a ServiceExport and its Service (nil when there is none) offer
 // to the clusterset, or why they offer nothing (KEP-1645, Exporting Services).
-// The slices are for the caller to add.
-func Offer(cluster mcs.ClusterID, key mcs.ServiceKey, d Declaration, s *Source) (Export, *Problem) {
+// closed says that the namespace takes no part. The slices are for the caller to add.
+func Offer(cluster mcs.ClusterID, key mcs.ServiceKey, closed bool, d Declaration, s *Source) (Export, *Problem) {
 	switch {
-	case mcs.ClosedNamespace(key.Namespace):
-		return Export{}, &Problem{ReasonNamespaceNotAllowed, "namespace " + key.Namespace + " is closed to export"}
+	case closed:
+		return Export{}, &Problem{ReasonNamespaceNotAllowed, "namespace " + key.Namespace + " is closed to export by syncd's --denied-namespaces; --allow-namespaces opens it"}
 	case s == nil:
 		return Export{}, &Problem{ReasonNoService, "no Service " + key.String()}
 	case s.ExternalName:

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"net/netip"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -15,16 +16,35 @@ import (
 // offer needs. The namespace is that of where the object was read; labels that
 // claim another origin are not looked at.
 
-func convertExport(object any) (mcs.ServiceKey, model.Declaration, bool) {
+// declaration is a ServiceExport with what its annotations ask for, as written.
+type declaration struct {
+	model.Declaration
+	OnLost, Prefer string
+}
+
+func convertExport(object any) (mcs.ServiceKey, declaration, bool) {
 	export, ok := object.(*api.ServiceExport)
 	if !ok {
-		return mcs.ServiceKey{}, model.Declaration{}, false
+		return mcs.ServiceKey{}, declaration{}, false
 	}
-	return mcs.ServiceKey{Namespace: export.Namespace, Name: export.Name}, model.Declaration{
-		Created:     export.CreationTimestamp.Time,
-		Labels:      export.Spec.ExportedLabels,
-		Annotations: export.Spec.ExportedAnnotations,
+	return mcs.ServiceKey{Namespace: export.Namespace, Name: export.Name}, declaration{
+		Declaration: model.Declaration{
+			Created:     export.CreationTimestamp.Time,
+			Labels:      export.Spec.ExportedLabels,
+			Annotations: export.Spec.ExportedAnnotations,
+		},
+		OnLost: export.Annotations[mcs.AnnotationOnLost],
+		Prefer: export.Annotations[mcs.AnnotationPrefer],
 	}, true
+}
+
+// convertNamespace keeps the namespaces that do not go.
+func convertNamespace(object any) (mcs.ServiceKey, struct{}, bool) {
+	n, ok := object.(*corev1.Namespace)
+	if !ok || n.DeletionTimestamp != nil {
+		return mcs.ServiceKey{}, struct{}{}, false
+	}
+	return mcs.ServiceKey{Namespace: n.Name}, struct{}{}, true
 }
 
 func convertService(object any) (mcs.ServiceKey, model.Source, bool) {
@@ -57,8 +77,9 @@ func convertService(object any) (mcs.ServiceKey, model.Source, bool) {
 
 // convertSlice keeps the slices of Services of the cluster itself: what an MCS
 // controller mirrored there came from elsewhere and is no offer. FQDN slices
-// have no addresses to serve. dropped is told of each address left out.
-func convertSlice(object any, dropped func(slice, address, reason string)) (mcs.ServiceKey, model.Slice, bool) {
+// have no addresses to serve. allows narrows where endpoints may be, nil for
+// anywhere; dropped is told of each address left out.
+func convertSlice(object any, allows func(netip.Addr) bool, dropped func(slice, address, reason string)) (mcs.ServiceKey, model.Slice, bool) {
 	slice, ok := object.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return mcs.ServiceKey{}, model.Slice{}, false
@@ -86,14 +107,14 @@ func convertSlice(object any, dropped func(slice, address, reason string)) (mcs.
 		if p.Port == nil {
 			continue // "all ports", which no Service's slice has
 		}
-		port := model.SlicePort{Name: deref(p.Name), Protocol: "TCP", Number: *p.Port, AppProtocol: deref(p.AppProtocol)}
+		port := model.SlicePort{Name: shared(p.Name), Protocol: "TCP", Number: *p.Port, AppProtocol: shared(p.AppProtocol)}
 		if p.Protocol != nil {
-			port.Protocol = string(*p.Protocol)
+			port.Protocol = shared((*string)(p.Protocol))
 		}
 		out.Ports = append(out.Ports, port)
 	}
 	for _, e := range slice.Endpoints {
-		if ep, ok := convertEndpoint(e, out.AddressType, func(address, reason string) {
+		if ep, ok := convertEndpoint(e, out.AddressType, allows, func(address, reason string) {
 			dropped(slice.Namespace+"/"+slice.Name, address, reason)
 		}); ok {
 			out.Endpoints = append(out.Endpoints, ep)
@@ -102,9 +123,9 @@ func convertSlice(object any, dropped func(slice, address, reason string)) (mcs.
 	return mcs.ServiceKey{Namespace: slice.Namespace, Name: name}, out, true
 }
 
-func convertEndpoint(e discoveryv1.Endpoint, family model.Family, dropped func(address, reason string)) (model.Endpoint, bool) {
+func convertEndpoint(e discoveryv1.Endpoint, family model.Family, allows func(netip.Addr) bool, dropped func(address, reason string)) (model.Endpoint, bool) {
 	out := model.Endpoint{
-		Hostname: deref(e.Hostname), NodeName: deref(e.NodeName), Zone: deref(e.Zone),
+		Hostname: deref(e.Hostname), NodeName: shared(e.NodeName), Zone: shared(e.Zone),
 	}
 	for _, text := range e.Addresses {
 		a, err := netip.ParseAddr(text)
@@ -120,6 +141,10 @@ func convertEndpoint(e discoveryv1.Endpoint, family model.Family, dropped func(a
 			dropped(text, "of another family than the slice")
 			continue
 		}
+		if allows != nil && !allows(a) {
+			dropped(text, "outside of "+mcs.AnnotationAllowCIDRs)
+			continue
+		}
 		out.Addresses = append(out.Addresses, a)
 	}
 	// A missing condition means, by the API: ready; serving as ready; not terminating.
@@ -130,7 +155,7 @@ func convertEndpoint(e discoveryv1.Endpoint, family model.Family, dropped func(a
 	}
 	out.Terminating = deref(e.Conditions.Terminating)
 	if e.TargetRef != nil {
-		out.TargetKind, out.TargetName = e.TargetRef.Kind, e.TargetRef.Name
+		out.TargetKind, out.TargetName = shared(&e.TargetRef.Kind), e.TargetRef.Name
 	}
 	return out, len(out.Addresses) > 0
 }
@@ -149,6 +174,10 @@ func isMirrored(s *discoveryv1.EndpointSlice) bool {
 	}
 	return claims
 }
+
+// shared is the value of an optional field that many endpoints have in common; it
+// is in memory once, where each object from the wire has a copy of its own.
+func shared(p *string) string { return unique.Make(deref(p)).Value() }
 
 // deref is the value of an optional field, or the zero value.
 func deref[T any](p *T) (v T) {

@@ -1,8 +1,11 @@
 package peer
 
 import (
+	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -16,7 +19,7 @@ import (
 
 // CredentialError is a peer Secret that cannot be used as it is.
 type CredentialError struct {
-	// Reason is a word for metrics: NoKubeconfig, BadKubeconfig, ForbiddenForm.
+	// Reason is a word for metrics: NoKubeconfig, BadKubeconfig, ForbiddenForm, BadToken.
 	Reason string
 	// Remedy says what to do about it.
 	Remedy string
@@ -34,18 +37,31 @@ const (
 	ReasonNoKubeconfig  = "NoKubeconfig"
 	ReasonBadKubeconfig = "BadKubeconfig"
 	ReasonForbiddenForm = "ForbiddenForm"
+	ReasonBadToken      = "BadToken"
+)
+
+// The keys of a peer Secret without a kubeconfig: those of a ServiceAccount's
+// token Secret, and the server, which such a Secret does not name.
+const (
+	keyServer = "server"
+	keyCA     = "ca.crt"
+	keyToken  = "token"
 )
 
 // Credential makes a client configuration out of a peer Secret. It needs the key
-// "kubeconfig" with everything in it. A kubeconfig that runs a program or reads
-// files of this machine is refused: whoever may write a Secret must not thereby
-// run commands in syncd's pod. The error is a *CredentialError.
+// "kubeconfig" with everything in it, or "server", "ca.crt" and "token". A
+// kubeconfig that runs a program or reads files of this machine is refused: whoever
+// may write a Secret must not thereby run commands in syncd's pod. The error is a
+// *CredentialError.
 func Credential(secret *corev1.Secret) (*rest.Config, error) {
 	data := secret.Data[mcs.SecretKeyKubeconfig]
 	if len(data) == 0 {
+		if len(secret.Data[keyServer]) > 0 || len(secret.Data[keyToken]) > 0 {
+			return tokenCredential(secret)
+		}
 		return nil, &CredentialError{
 			ReasonNoKubeconfig,
-			fmt.Sprintf("put the peer's kubeconfig under the key %q of the Secret", mcs.SecretKeyKubeconfig),
+			fmt.Sprintf("put the peer's kubeconfig under the key %q of the Secret, or %s, %s and %s", mcs.SecretKeyKubeconfig, keyServer, keyCA, keyToken),
 			fmt.Errorf("read Secret: no key %q", mcs.SecretKeyKubeconfig),
 		}
 	}
@@ -61,6 +77,38 @@ func Credential(secret *corev1.Secret) (*rest.Config, error) {
 		return nil, bad(err)
 	}
 	return client, nil
+}
+
+// tokenCredential is for a Secret with a server, its certificate authority and a token.
+func tokenCredential(secret *corev1.Secret) (*rest.Config, error) {
+	var missing []string
+	for _, key := range []string{keyServer, keyCA, keyToken} {
+		if len(bytes.TrimSpace(secret.Data[key])) == 0 {
+			missing = append(missing, key)
+		}
+	}
+	incomplete := func(err error) error {
+		return &CredentialError{
+			ReasonBadToken,
+			fmt.Sprintf("the Secret needs %s (https://host:port), %s (PEM) and %s, or a kubeconfig", keyServer, keyCA, keyToken),
+			fmt.Errorf("read Secret: %w", err),
+		}
+	}
+	if len(missing) > 0 {
+		return nil, incomplete(errors.New("no key " + strings.Join(missing, ", ")))
+	}
+	server := strings.TrimSpace(string(secret.Data[keyServer]))
+	if u, err := url.Parse(server); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, incomplete(errors.New("server is not https://host:port: a token must not travel in the clear"))
+	}
+	if !x509.NewCertPool().AppendCertsFromPEM(secret.Data[keyCA]) {
+		return nil, incomplete(fmt.Errorf("%s has no PEM certificate", keyCA))
+	}
+	return &rest.Config{
+		Host:            server,
+		BearerToken:     strings.TrimSpace(string(secret.Data[keyToken])),
+		TLSClientConfig: rest.TLSClientConfig{CAData: secret.Data[keyCA]},
+	}, nil
 }
 
 func bad(err error) error {

@@ -27,11 +27,12 @@ func (p Problem) lives() bool { return watch.Reason(p.Reason).Lives() }
 // classify finds reason and remedy of a failed list or watch; role is the
 // manifest that grants it.
 func classify(resource string, err error, role string) Problem {
-	reason := watch.ReasonOf(err)
+	reason := reasonOf(err)
 	p := Problem{Resource: resource, Reason: string(reason), Err: err}
 	switch reason {
 	case watch.Forbidden:
-		p.Remedy = "let this user list and watch " + resource + ": apply " + role
+		kind, _, _ := strings.Cut(resource, "/")
+		p.Remedy = "let this user list and watch " + kind + ": apply " + role
 	case watch.Unauthorized:
 		p.Remedy = "renew the credential: the server does not accept it"
 	case watch.Missing:

@@ -9,6 +9,7 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
 	"github.com/k8s-mcs/k8s-mcs/syncd/model"
+	"github.com/k8s-mcs/k8s-mcs/syncd/policy"
 )
 
 // Offers are what a cluster offers that holds these objects and no others, as a
@@ -16,8 +17,11 @@ import (
 func Offers(cluster mcs.ClusterID, objects []any) map[mcs.ServiceKey]model.Export {
 	c := NewCluster(Options{
 		ID: cluster, Log: slog.New(slog.DiscardHandler),
-		Changed: func(mcs.ServiceKey) {}, Synced: func() {},
+		Namespaces: policy.Namespaces{Denied: []string{"default", "kube-*"}},
+		Changed:    func(mcs.ServiceKey) {}, Synced: func() {},
 	})
+	defer c.slices.queue.ShutDown()
+	var endpoints []any
 	for _, object := range objects {
 		var err error
 		switch object.(type) {
@@ -26,11 +30,14 @@ func Offers(cluster mcs.ClusterID, objects []any) map[mcs.ServiceKey]model.Expor
 		case *corev1.Service:
 			err = c.services.Add(object)
 		case *discoveryv1.EndpointSlice:
-			err = c.slices.Add(object)
+			endpoints = append(endpoints, object)
 		}
 		if err != nil {
 			panic("peer: a table refuses an object: " + err.Error()) // none ever does
 		}
+	}
+	if err := c.slices.Replace(endpoints, ""); err != nil {
+		panic("peer: a table refuses a list: " + err.Error()) // none ever does
 	}
 	offers := map[mcs.ServiceKey]model.Export{}
 	for _, key := range c.Keys() {

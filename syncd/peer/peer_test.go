@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -145,19 +146,20 @@ func TestSecretsGetTheirClusterID(t *testing.T) {
 	winners, refused := assign([]*corev1.Secret{
 		secret("a-younger", "east", 1), secret("z-older", "east", 2), secret("us", "hub", 3),
 		secret("bad", "East_1", 4), secret("west", "west.eu", 5),
-	}, "hub")
+		secret("in-use", "north", 1), secret("relabelled", "north", 9),
+	}, "hub", map[mcs.ClusterID]string{"north": "k8s-mcs/in-use"})
 	got := map[mcs.ClusterID]string{}
 	for id, s := range winners {
 		got[id] = s.Name
 	}
-	if diff := cmp.Diff(map[mcs.ClusterID]string{"east": "z-older", "west.eu": "west"}, got); diff != "" {
+	if diff := cmp.Diff(map[mcs.ClusterID]string{"east": "z-older", "west.eu": "west", "north": "in-use"}, got); diff != "" {
 		t.Error(diff)
 	}
 	reasons := map[string]string{}
 	for name, p := range refused {
 		reasons[name] = p.Reason
 	}
-	if diff := cmp.Diff(map[string]string{"k8s-mcs/a-younger": "DuplicateID", "k8s-mcs/us": "OwnID", "k8s-mcs/bad": "BadID"}, reasons); diff != "" {
+	if diff := cmp.Diff(map[string]string{"k8s-mcs/a-younger": "DuplicateID", "k8s-mcs/relabelled": "DuplicateID", "k8s-mcs/us": "OwnID", "k8s-mcs/bad": "BadID"}, reasons); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -175,6 +177,7 @@ func TestConvertSlice(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*discoveryv1.EndpointSlice)
+		allows  func(netip.Addr) bool
 		keep    bool
 		dropped string
 		expect  func(model.Slice) bool
@@ -216,6 +219,11 @@ func TestConvertSlice(t *testing.T) {
 			}, keep: true, dropped: "shop/web-1 169.254.20.5 a link-local address",
 			expect: func(s model.Slice) bool { return len(s.Endpoints) == 1 },
 		},
+		"an address that is not on the list goes": {
+			change: func(*discoveryv1.EndpointSlice) {}, keep: true, allows: func(netip.Addr) bool { return false },
+			dropped: "shop/web-1 10.1.0.1 outside of k8s-mcs.io/allow-cidrs",
+			expect:  func(s model.Slice) bool { return len(s.Endpoints) == 0 },
+		},
 		"an address of another family goes": {
 			change: func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses[0] = "fd00::1" }, keep: true,
 			dropped: "shop/web-1 fd00::1 of another family than the slice",
@@ -229,7 +237,7 @@ func TestConvertSlice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var dropped string
-			key, got, keep := convertSlice(slice(c.change), func(slice, address, reason string) {
+			key, got, keep := convertSlice(slice(c.change), c.allows, func(slice, address, reason string) {
 				dropped += slice + " " + address + " " + reason
 			})
 			if keep != c.keep || dropped != c.dropped {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -17,25 +19,8 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 	"github.com/k8s-mcs/k8s-mcs/internal/watch"
 	"github.com/k8s-mcs/k8s-mcs/syncd/model"
+	"github.com/k8s-mcs/k8s-mcs/syncd/policy"
 )
-
-// State is how far a peer can be read.
-type State string
-
-// The states of a peer.
-const (
-	// Connecting: not read whole yet.
-	Connecting State = "Connecting"
-	// Synced: read whole; what comes is followed.
-	Synced State = "Synced"
-	// Held: the API server answers but refuses something; what is known is kept.
-	Held State = "Held"
-	// Refused: the Secret cannot be used.
-	Refused State = "Refused"
-)
-
-// States are all states, for metrics.
-var States = []State{Connecting, Synced, Held, Refused}
 
 // RegistryOptions make a Registry.
 type RegistryOptions struct {
@@ -43,8 +28,26 @@ type RegistryOptions struct {
 	Own *Cluster
 	// Secrets are the peer Secrets to follow.
 	Secrets watch.Resource
-	// Connect makes the clients of a peer.
-	Connect func(*rest.Config) (watch.Clients, error)
+	// Connect makes the clients of a peer, and its probe.
+	Connect func(*rest.Config) (watch.Clients, Probe, error)
+	// Timing, Brake and Defaults are for peers whose Secrets say nothing else.
+	Timing   policy.Timing
+	Brake    policy.Brake
+	Defaults policy.PeerOptions
+	// Bounds are for each peer.
+	Bounds policy.Bounds
+	// Namespaces are those that take no part.
+	Namespaces policy.Namespaces
+	// Prefer is for services whose export here says nothing else.
+	Prefer policy.Prefer
+	// LocalRead reports whether this cluster has been read; Stored are the services
+	// that stand here and name a cluster, once it has.
+	LocalRead func() bool
+	Stored    func(mcs.ClusterID) []mcs.ServiceKey
+	// Remembered is what the Lease of a peer says from before a restart.
+	Remembered func(mcs.ClusterID) Record
+	// Tell is told news about a peer for its Secret's events.
+	Tell func(secret *corev1.Secret, warning bool, reason, message string)
 	// GKECompat reads the ServiceExports of net.gke.io of peers too.
 	GKECompat bool
 	Log       *slog.Logger
@@ -68,20 +71,36 @@ type Registry struct {
 	// refused are Secrets without a place of their own: a bad id, our own, or
 	// one that another Secret has.
 	refused map[string]Problem
+
+	// states are the states of the peers, replaced by each decision, and decided
+	// when that was; both are those of the goroutine that decides, which is the
+	// only one to write.
+	states  atomic.Pointer[map[mcs.ClusterID]policy.Status]
+	decided time.Time
+	kick    chan struct{}
 }
 
 // entry is one peer: the Secret that stands for it and what became of it.
 type entry struct {
-	secret     string
-	kubeconfig []byte
-	cluster    *Cluster // nil when refused
-	problem    *Problem // why refused
-	stop       func()   // ends the cluster's watches, soon
+	secret  *corev1.Secret
+	options policy.PeerOptions
+	cluster *Cluster // nil when refused
+	problem *Problem // why refused
+	stop    func()   // ends the cluster's watches, soon
 }
+
+func (e *entry) name() string { return nameOf(e.secret) }
+
+// told reports whether the peer's offers are known.
+func (e *entry) told() bool { return e.cluster != nil && e.cluster.Told() }
 
 // NewRegistry makes a Registry without peers.
 func NewRegistry(o RegistryOptions) *Registry {
-	r := &Registry{options: o, peers: map[mcs.ClusterID]*entry{}, refused: map[string]Problem{}}
+	r := &Registry{
+		options: o, peers: map[mcs.ClusterID]*entry{}, refused: map[string]Problem{},
+		kick: make(chan struct{}, 1),
+	}
+	r.states.Store(&map[mcs.ClusterID]policy.Status{})
 	r.secrets = watch.NewTable(watch.TableOptions[*corev1.Secret]{
 		Convert: func(object any) (mcs.ServiceKey, *corev1.Secret, bool) {
 			secret, ok := object.(*corev1.Secret)
@@ -96,6 +115,7 @@ func NewRegistry(o RegistryOptions) *Registry {
 
 // Run follows the Secrets, and the peers they stand for, until ctx ends.
 func (r *Registry) Run(ctx context.Context) {
+	go r.watchOver(ctx)
 	follow := r.options.Secrets.Selecting(mcs.LabelPeer)
 	follow.Run(ctx, watch.Tee{r.secrets, after(func() { r.reconcile(ctx) })}, func(err error) {
 		r.options.Own.Report(follow.Name, err)
@@ -109,24 +129,48 @@ func (r *Registry) HasSynced() bool { return r.synced.Load() }
 // keeps; they speak for clusters that cannot be told now.
 func (r *Registry) View(key mcs.ServiceKey, stored []model.Export) model.View {
 	view := model.View{Key: key}
-	if offer, problem, ok := r.options.Own.Offer(key); ok && problem == nil {
-		view.Exports = append(view.Exports, offer)
+	if r.options.Namespaces.Closed(key.Namespace) {
+		return view // what stands there from before goes, of peers that are away too
 	}
+	unknown := func(id mcs.ClusterID) {
+		view.Unknown = append(view.Unknown, id)
+		for _, s := range stored {
+			if s.Cluster == id {
+				view.Exports = append(view.Exports, s)
+			}
+		}
+	}
+	offered := func(c *Cluster) {
+		offer, problem, declared, known := c.offer(key)
+		switch {
+		case !declared, problem != nil:
+		case !known:
+			unknown(c.ID())
+		default:
+			view.Exports = append(view.Exports, offer)
+		}
+	}
+	offered(r.options.Own)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	for id, e := range r.peers {
-		if e.cluster == nil || !e.cluster.HasSynced() {
-			view.Unknown = append(view.Unknown, id)
-			for _, s := range stored {
-				if s.Cluster == id {
-					view.Exports = append(view.Exports, s)
-				}
-			}
+		if !e.told() {
+			unknown(id)
 			continue
 		}
-		if offer, problem, ok := e.cluster.Offer(key); ok && problem == nil {
-			view.Exports = append(view.Exports, offer)
+		if e.cluster.withholds(key) {
+			at := slices.IndexFunc(stored, func(s model.Export) bool { return s.Cluster == id })
+			now, known := e.cluster.slices.Of(key) // they go on following the peer
+			if at < 0 || !known {
+				unknown(id)
+				continue
+			}
+			withheld := stored[at]
+			withheld.Slices = now
+			view.Exports = append(view.Exports, withheld)
+			continue
 		}
+		offered(e.cluster)
 	}
 	return view
 }
@@ -142,50 +186,6 @@ func (r *Registry) Keys() []mcs.ServiceKey {
 		}
 	}
 	return keys
-}
-
-// Status is the state of one peer Secret.
-type Status struct {
-	// Cluster is empty for a Secret whose label is no cluster id.
-	Cluster  mcs.ClusterID
-	Secret   string
-	State    State
-	Problems []Problem
-	// Exports is the number of services the peer declares exported.
-	Exports int
-}
-
-// Statuses are the states of all peers, by cluster id, then of Secrets that have
-// no place.
-func (r *Registry) Statuses() []Status {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	var all []Status
-	for _, id := range slices.Sorted(maps.Keys(r.peers)) {
-		e := r.peers[id]
-		s := Status{Cluster: id, Secret: e.secret, State: Refused}
-		if e.cluster == nil {
-			s.Problems = []Problem{*e.problem}
-		} else {
-			s.Problems, s.Exports = e.cluster.Problems(), e.cluster.Exports()
-			s.State = e.cluster.state()
-		}
-		all = append(all, s)
-	}
-	for _, secret := range slices.Sorted(maps.Keys(r.refused)) {
-		all = append(all, Status{Secret: secret, State: Refused, Problems: []Problem{r.refused[secret]}})
-	}
-	return all
-}
-
-func (c *Cluster) state() State {
-	if slices.ContainsFunc(c.Problems(), Problem.lives) {
-		return Held
-	}
-	if c.HasSynced() {
-		return Synced
-	}
-	return Connecting
 }
 
 // The reasons of a Secret without a place.
@@ -204,13 +204,18 @@ func (r *Registry) reconcile(ctx context.Context) {
 			secrets = append(secrets, s)
 		}
 	}
-	winners, refused := assign(secrets, r.options.Own.ID())
-
 	r.mu.RLock()
+	inUse := make(map[mcs.ClusterID]string, len(r.peers))
+	for id, e := range r.peers {
+		inUse[id] = e.name()
+	}
+	winners, refused := assign(secrets, r.options.Own.ID(), inUse)
 	next := make(map[mcs.ClusterID]*entry, len(winners))
 	for id, secret := range winners {
-		if have := r.peers[id]; have != nil && have.secret == nameOf(secret) && bytes.Equal(have.kubeconfig, secret.Data[mcs.SecretKeyKubeconfig]) {
-			next[id] = have
+		if have := r.peers[id]; have != nil && have.name() == nameOf(secret) && maps.EqualFunc(have.secret.Data, secret.Data, bytes.Equal) && sameAnnotation(have.secret, secret, mcs.AnnotationAllowCIDRs) {
+			kept := *have
+			kept.secret = secret
+			next[id] = &kept
 		}
 	}
 	told := r.refused
@@ -222,6 +227,11 @@ func (r *Registry) reconcile(ctx context.Context) {
 		}
 	}
 	changed := !r.synced.Load()
+	for _, e := range next {
+		if r.configure(e) {
+			changed = true
+		}
+	}
 	for id, secret := range winners {
 		if next[id] == nil {
 			next[id] = r.connect(ctx, id, secret)
@@ -233,7 +243,7 @@ func (r *Registry) reconcile(ctx context.Context) {
 	for id, e := range gone {
 		e.stop()
 		if next[id] == nil {
-			r.options.Log.Info("peer is removed", "cluster", id, "secret", e.secret)
+			r.options.Log.Info("peer is removed", "cluster", id, "secret", e.name())
 		}
 	}
 	if changed || len(gone) > 0 {
@@ -256,7 +266,7 @@ func (r *Registry) take(next map[mcs.ClusterID]*entry, refused map[string]Proble
 	defer r.mu.Unlock()
 	gone := map[mcs.ClusterID]*entry{}
 	for id, e := range r.peers {
-		if next[id] != e {
+		if n := next[id]; n == nil || n.cluster != e.cluster || n.problem != e.problem {
 			gone[id] = e
 		}
 	}
@@ -266,8 +276,9 @@ func (r *Registry) take(next map[mcs.ClusterID]*entry, refused map[string]Proble
 
 // connect starts to read the peer of a Secret, or tells why it cannot.
 func (r *Registry) connect(ctx context.Context, id mcs.ClusterID, secret *corev1.Secret) *entry {
-	e := &entry{secret: nameOf(secret), kubeconfig: secret.Data[mcs.SecretKeyKubeconfig], stop: func() {}}
-	log := r.options.Log.With("cluster", id, "secret", e.secret)
+	e := &entry{secret: secret, stop: func() {}}
+	r.configure(e)
+	log := r.options.Log.With("cluster", id, "secret", e.name())
 	refuse := func(err error) *entry {
 		p := Problem{Resource: "secret", Reason: ReasonBadKubeconfig, Err: err}
 		if credential, ok := errors.AsType[*CredentialError](err); ok {
@@ -281,14 +292,16 @@ func (r *Registry) connect(ctx context.Context, id mcs.ClusterID, secret *corev1
 	if err != nil {
 		return refuse(err)
 	}
-	clients, err := r.options.Connect(config)
+	clients, probe, err := r.options.Connect(config)
 	if err != nil {
 		return refuse(bad(err))
 	}
 	e.cluster = NewCluster(Options{
 		ID: id, Clients: clients, Role: "deploy/rbac/peer.yaml in the peer", Log: log,
-		GKECompat: r.options.GKECompat,
-		Changed:   r.options.Changed, Synced: r.options.Reset,
+		GKECompat: r.options.GKECompat, Namespaces: r.options.Namespaces,
+		Allows:  e.options.AllowsAddress,
+		Changed: r.options.Changed, Synced: func() {},
+		Peer: &PeerParts{Probe: probe, ProbeInterval: r.options.Timing.ProbeInterval, Judge: r.judgeSoon},
 	})
 	// A Reflector that waits between two tries notices the end only after the
 	// pause, so nobody waits for it.
@@ -298,9 +311,41 @@ func (r *Registry) connect(ctx context.Context, id mcs.ClusterID, secret *corev1
 	return e
 }
 
-// assign gives each cluster id to one Secret: the oldest that names it.
-func assign(secrets []*corev1.Secret, own mcs.ClusterID) (winners map[mcs.ClusterID]*corev1.Secret, refused map[string]Problem) {
+// configure reads the annotations of a peer's Secret; it reports a change.
+func (r *Registry) configure(e *entry) bool {
+	options, err := policy.ParsePeerOptions(e.secret.Annotations, r.options.Defaults)
+	changed := !reflect.DeepEqual(e.options, options)
+	if err != nil && changed {
+		r.options.Log.Error("cannot read annotations of peer Secret", "secret", e.name(), "err", err, "remedy", "correct them: until then the defaults count, and a wrong allow-list allows nothing")
+	}
+	e.options = options
+	if changed && e.cluster != nil {
+		e.cluster.bounded.changed.Store(true)
+	}
+	return changed
+}
+
+// sameAnnotation reports that two Secrets agree in an annotation that decides what
+// is kept of a peer's objects: when it changes, the peer is read anew.
+func sameAnnotation(a, b *corev1.Secret, name string) bool {
+	before, had := a.Annotations[name]
+	now, has := b.Annotations[name]
+	return before == now && had == has
+}
+
+// assign gives each cluster id to one Secret: the one in use, else the oldest that
+// names it.
+func assign(secrets []*corev1.Secret, own mcs.ClusterID, inUse map[mcs.ClusterID]string) (winners map[mcs.ClusterID]*corev1.Secret, refused map[string]Problem) {
+	used := func(s *corev1.Secret) int {
+		if inUse[mcs.ClusterID(s.Labels[mcs.LabelPeer])] == nameOf(s) {
+			return 0
+		}
+		return 1
+	}
 	slices.SortFunc(secrets, func(a, b *corev1.Secret) int {
+		if c := used(a) - used(b); c != 0 {
+			return c
+		}
 		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 			return c
 		}

@@ -24,6 +24,8 @@ type Change[T any] struct {
 	Object T
 	// Why is the reason, for logs.
 	Why string
+	// Events are to be told about the object once it is written.
+	Events []Event
 }
 
 // Local are facts of the cluster that is written to.

@@ -45,7 +45,7 @@ func Endpoints(imp *model.Import, standing []*discoveryv1.EndpointSlice, have *a
 		if have == nil {
 			return Change[*api.Endpoints]{}
 		}
-		return Change[*api.Endpoints]{Delete, have, "no ClusterSetIP import needs them"}
+		return Change[*api.Endpoints]{Verb: Delete, Object: have, Why: "no ClusterSetIP import needs them"}
 	}
 	want := &api.Endpoints{ObjectMeta: metav1.ObjectMeta{
 		Namespace: imp.Key.Namespace,
@@ -65,7 +65,7 @@ func Endpoints(imp *model.Import, standing []*discoveryv1.EndpointSlice, have *a
 	if have != nil && apiequality.Semantic.DeepEqual(have, want) {
 		return Change[*api.Endpoints]{Object: have}
 	}
-	return Change[*api.Endpoints]{verb, want, why}
+	return Change[*api.Endpoints]{Verb: verb, Object: want, Why: why}
 }
 
 // OwnsEndpoints reports whether Endpoints under a derived name are those of

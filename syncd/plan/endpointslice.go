@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/endpointslice/trafficdist"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 	"github.com/k8s-mcs/k8s-mcs/syncd/model"
@@ -16,9 +17,12 @@ import (
 // EndpointSlices plans the mirrored slices of a service, one per source slice.
 // have are our slices of it. Slices of a cluster in view.Unknown stay, because
 // nothing is known that would speak against them; only their switch for
-// kube-proxy follows the import.
+// kube-proxy and their zone hints follow the import.
+//
+// What is new comes first, so that a slice under another name (of another address
+// type, say) is there before the one it replaces goes.
 func EndpointSlices(imp *model.Import, view model.View, have []*discoveryv1.EndpointSlice, local Local) []Change[*discoveryv1.EndpointSlice] {
-	var changes []Change[*discoveryv1.EndpointSlice]
+	var creates, others []Change[*discoveryv1.EndpointSlice]
 	wanted := map[string]*discoveryv1.EndpointSlice{}
 	if imp != nil {
 		for _, e := range view.Exports {
@@ -35,19 +39,19 @@ func EndpointSlices(imp *model.Import, view model.View, have []*discoveryv1.Endp
 		case want != nil && sameSlice(h, want):
 		case want != nil:
 			want.ResourceVersion, want.UID = h.ResourceVersion, h.UID
-			changes = append(changes, Change[*discoveryv1.EndpointSlice]{Update, want, "the source slice differs"})
+			others = append(others, Change[*discoveryv1.EndpointSlice]{Verb: Update, Object: want, Why: "the source slice differs"})
 		case view.IsUnknown(mcs.ClusterID(h.Labels[mcs.LabelSourceCluster])):
-			if kept := switched(imp, h); kept != h {
-				changes = append(changes, Change[*discoveryv1.EndpointSlice]{Update, kept, "the import changed its type"})
+			if kept := followed(imp, h); kept != h {
+				others = append(others, Change[*discoveryv1.EndpointSlice]{Verb: Update, Object: kept, Why: "the import changed"})
 			}
 		default:
-			changes = append(changes, Change[*discoveryv1.EndpointSlice]{Delete, h, "its source is gone"})
+			others = append(others, Change[*discoveryv1.EndpointSlice]{Verb: Delete, Object: h, Why: "its source is gone"})
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		changes = append(changes, Change[*discoveryv1.EndpointSlice]{Create, wanted[name], "a source slice has no mirror yet"})
+		creates = append(creates, Change[*discoveryv1.EndpointSlice]{Verb: Create, Object: wanted[name], Why: "a source slice has no mirror yet"})
 	}
-	return changes
+	return append(creates, others...)
 }
 
 // mirror is the local image of one source slice.
@@ -78,7 +82,7 @@ func mirror(imp model.Import, e model.Export, s model.Slice, local Local) *disco
 	for _, ep := range s.Endpoints {
 		slice.Endpoints = append(slice.Endpoints, endpoint(ep, e.Cluster == local.Cluster))
 	}
-	return slice
+	return hinted(imp, slice)
 }
 
 // endpoint writes the conditions out in full: kube-proxy and the hint machinery
@@ -134,14 +138,34 @@ func slicePorts(imp model.Import, e model.Export, s model.Slice) []discoveryv1.E
 	return ports
 }
 
-// switched is a kept slice with its headless label as the import needs it, or
-// the slice itself when it is right.
-func switched(imp *model.Import, have *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
-	_, hidden := have.Labels[mcs.LabelHeadless]
-	if imp == nil || hidden == (imp.Kind == model.Headless) {
+// hinted is a slice with the hints that the import's traffic distribution asks for,
+// or the slice itself when it has them. The hints are made by the code of the API's
+// own controller: a zone for each ready endpoint that has one, and the node, which
+// only own endpoints have, with PreferSameNode.
+func hinted(imp model.Import, have *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	distribution := optional(imp.TrafficDistribution)
+	if imp.Kind == model.Headless {
+		distribution = nil
+	}
+	_, changed, _ := trafficdist.ReconcileHints(distribution, nil, nil, []*discoveryv1.EndpointSlice{have})
+	if len(changed) == 0 {
 		return have
 	}
-	kept := have.DeepCopy()
+	return changed[0]
+}
+
+// followed is a slice of a cluster that cannot be told with its headless label and
+// hints as the import needs them, or the slice itself when they are right.
+func followed(imp *model.Import, have *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+	if imp == nil {
+		return have
+	}
+	kept := hinted(*imp, have)
+	_, hidden := kept.Labels[mcs.LabelHeadless]
+	if hidden == (imp.Kind == model.Headless) {
+		return kept
+	}
+	kept = kept.DeepCopy()
 	if hidden {
 		delete(kept.Labels, mcs.LabelHeadless)
 	} else {

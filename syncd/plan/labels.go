@@ -11,18 +11,52 @@ import (
 	"github.com/k8s-mcs/k8s-mcs/syncd/model"
 )
 
-// maxExported is the greatest size in bytes of the exported labels, and of the
-// exported annotations, of one import.
-const maxExported = 16 << 10
+// MaxExported is the greatest size in bytes of the exported labels and annotations
+// of one import together; keys that would pass it are left out, in their order.
+const MaxExported = 16 << 10
 
 // reserved are the domains whose keys never travel, with their sub-domains: they
 // steer programs of the importing cluster.
 var reserved = []string{"kubernetes.io", "k8s.io", "x-k8s.io", "net.gke.io", strings.TrimSuffix(mcs.Prefix, "/")}
 
+// metadata are the exported labels and annotations of an import, as far as they
+// travel, and how many do not.
+type metadata struct {
+	labels, annotations        map[string]string
+	reserved, invalid, tooMuch int
+}
+
+// travelling is what of the exported labels and annotations goes on the import.
+func travelling(imp model.Import) metadata {
+	var m metadata
+	room := MaxExported
+	take := func(all map[string]string, valid func(key, value string) bool) map[string]string {
+		kept := make(map[string]string, len(all))
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			size := len(key) + len(all[key])
+			switch {
+			case isReserved(key):
+				m.reserved++
+			case !valid(key, all[key]):
+				m.invalid++
+			case size > room:
+				m.tooMuch++
+			default:
+				room -= size
+				kept[key] = all[key]
+			}
+		}
+		return kept
+	}
+	m.labels = take(imp.Labels, validLabel)
+	m.annotations = take(imp.Annotations, validAnnotation)
+	return m
+}
+
 // exported is have without what earlier exports put there and with what is
-// exported now, as far as it is allowed: others may add keys of their own, which
-// stay. The result is never nil, and not have.
-func exported(have map[string]string, before []model.Export, now map[string]string, of func(model.Export) map[string]string, valid func(key, value string) bool) map[string]string {
+// exported now: others may add keys of their own, which stay. The result is never
+// nil, and not have.
+func exported(have map[string]string, before []model.Export, now map[string]string, of func(model.Export) map[string]string) map[string]string {
 	all := make(map[string]string, len(have)+len(now))
 	maps.Copy(all, have)
 	for _, e := range before {
@@ -32,17 +66,7 @@ func exported(have map[string]string, before []model.Export, now map[string]stri
 			}
 		}
 	}
-	size := 0
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		value := now[key]
-		if isReserved(key) || !valid(key, value) {
-			continue
-		}
-		if size += len(key) + len(value); size > maxExported {
-			break
-		}
-		all[key] = value
-	}
+	maps.Copy(all, now)
 	return all
 }
 

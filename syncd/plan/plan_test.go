@@ -240,7 +240,7 @@ func TestMirroredSlices(t *testing.T) {
 			export: func(e *model.Export) { e.Slices = nil }, verbs: "delete",
 		},
 		"a slice of the other family is another one": {
-			export: func(e *model.Export) { e.Slices[0].AddressType = model.IPv6 }, verbs: "delete create",
+			export: func(e *model.Export) { e.Slices[0].AddressType = model.IPv6 }, verbs: "create delete",
 		},
 		"a cluster that is gone takes its slices along": {
 			view: func(v *model.View) { v.Exports = nil }, verbs: "delete",

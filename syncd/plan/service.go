@@ -31,21 +31,21 @@ func Service(imp *model.Import, have *corev1.Service, local Local) Change[*corev
 			Name:      mcs.DerivedName(local.Prefix, imp.Key),
 		}}
 		setService(service, *imp, families, local.GKECompat)
-		return Change[*corev1.Service]{Create, service, "the import has no derived Service yet"}
+		return Change[*corev1.Service]{Verb: Create, Object: service, Why: "the import has no derived Service yet"}
 	}
 	want := have.DeepCopy()
 	setService(want, *imp, families, local.GKECompat)
 	if apiequality.Semantic.DeepEqual(have, want) {
 		return Change[*corev1.Service]{Object: have}
 	}
-	return Change[*corev1.Service]{Update, want, "the derived Service differs from the import"}
+	return Change[*corev1.Service]{Verb: Update, Object: want, Why: "the derived Service differs from the import"}
 }
 
 func noService(have *corev1.Service, why string) Change[*corev1.Service] {
 	if have == nil {
 		return Change[*corev1.Service]{}
 	}
-	return Change[*corev1.Service]{Delete, have, why}
+	return Change[*corev1.Service]{Verb: Delete, Object: have, Why: why}
 }
 
 // OwnsService reports whether a Service under a derived name is the one of this

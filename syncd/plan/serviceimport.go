@@ -2,12 +2,13 @@ package plan
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs/api"
@@ -16,14 +17,13 @@ import (
 
 // Words of the Ready condition of a ServiceImport.
 const (
-	ConditionReady              = "Ready"
-	ReasonReady                 = "Ready"
-	ReasonPending               = "Pending"
-	ReasonIPFamilyNotSupported  = "IPFamilyNotSupported"
-	messageReady                = "The service can be reached by its clusterset name"
-	messageNoFamily             = "The exporters share no IP family with this cluster"
-	messageNoService            = "The derived Service has no clusterset IP yet"
-	messageOmittedOffersOfPeers = "; too large to store for a restart without the peer: "
+	ConditionReady             = string(v1beta1.ServiceImportConditionReady)
+	ReasonReady                = string(v1beta1.ServiceImportReasonReady)
+	ReasonPending              = string(v1beta1.ServiceImportReasonPending)
+	ReasonIPFamilyNotSupported = string(v1beta1.ServiceImportReasonIPFamilyNotSupported)
+	messageReady               = "The service can be reached by its clusterset name"
+	messageNoFamily            = "The exporters share no IP family with this cluster"
+	messageNoService           = "The derived Service has no clusterset IP yet"
 )
 
 // ImportInput is what a ServiceImport is computed from.
@@ -36,6 +36,8 @@ type ImportInput struct {
 	Service *corev1.Service
 	// Refusal is why the derived Service could not be written, "" when it could.
 	Refusal string
+	// Slices are the mirrored slices as they stand.
+	Slices []*discoveryv1.EndpointSlice
 	// Have is the ServiceImport as it stands here, nil when there is none.
 	Have *api.ServiceImport
 }
@@ -46,20 +48,20 @@ func ServiceImport(in ImportInput, local Local) Change[*api.ServiceImport] {
 		if in.Have == nil {
 			return Change[*api.ServiceImport]{}
 		}
-		return Change[*api.ServiceImport]{Delete, in.Have, "no cluster exports it any more"}
+		return Change[*api.ServiceImport]{Verb: Delete, Object: in.Have, Why: "no cluster exports it any more"}
 	}
 	text, _ := model.EncodeExports(in.Exports)
 	if in.Have == nil {
 		want := &api.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: in.Import.Key.Namespace, Name: in.Import.Key.Name}}
 		setImport(want, in, text, local)
-		return Change[*api.ServiceImport]{Create, want, "exported, but not imported yet"}
+		return Change[*api.ServiceImport]{Verb: Create, Object: want, Why: "exported, but not imported yet"}
 	}
 	want := in.Have.DeepCopy()
 	setImport(want, in, text, local)
 	if apiequality.Semantic.DeepEqual(in.Have, want) {
 		return Change[*api.ServiceImport]{Object: in.Have}
 	}
-	return Change[*api.ServiceImport]{Update, want, "the import differs from the merge"}
+	return Change[*api.ServiceImport]{Verb: Update, Object: want, Why: "the import differs from the merge"}
 }
 
 // ImportStatus plans the status of an import that exists as in.Have. now dates
@@ -70,7 +72,10 @@ func ImportStatus(in ImportInput, local Local, now metav1.Time) Change[*api.Serv
 	if apiequality.Semantic.DeepEqual(in.Have.Status, want.Status) {
 		return Change[*api.ServiceImport]{Object: in.Have}
 	}
-	return Change[*api.ServiceImport]{Update, want, "the status differs from what is"}
+	return Change[*api.ServiceImport]{
+		Verb: Update, Object: want, Why: "the status differs from what is",
+		Events: EventsOf(in.Have.Status.Conditions, want.Status.Conditions, isBad),
+	}
 }
 
 // OwnsImport reports whether a ServiceImport is syncd's.
@@ -89,11 +94,18 @@ func PortsOf(have *api.ServiceImport) []model.Port {
 	return ports
 }
 
+// isBad tells which conditions of an import make events: all are true when all is
+// well, and an import that waits for its address is on its way.
+func isBad(c metav1.Condition) bool {
+	return c.Status == metav1.ConditionFalse && c.Message != messageNoService
+}
+
 func setImport(want *api.ServiceImport, in ImportInput, exports string, local Local) {
 	before := priorExports(in)
-	want.Labels = exported(want.Labels, before, in.Import.Labels, func(e model.Export) map[string]string { return e.Labels }, validLabel)
+	metadata := travelling(*in.Import)
+	want.Labels = exported(want.Labels, before, metadata.labels, func(e model.Export) map[string]string { return e.Labels })
 	want.Labels[mcs.LabelManagedBy] = mcs.ManagedBy
-	want.Annotations = exported(want.Annotations, before, in.Import.Annotations, func(e model.Export) map[string]string { return e.Annotations }, validAnnotation)
+	want.Annotations = exported(want.Annotations, before, metadata.annotations, func(e model.Export) map[string]string { return e.Annotations })
 	want.Annotations[mcs.AnnotationExports] = exports
 	setIf(local.GKECompat && in.Service != nil && in.Import.Kind == model.ClusterSetIP,
 		want.Annotations, mcs.GKEAnnotationDerived, mcs.DerivedName(local.Prefix, in.Import.Key))
@@ -149,7 +161,6 @@ func importStatus(in ImportInput, local Local, now metav1.Time) api.ServiceImpor
 	}
 	ready := metav1.Condition{
 		Type: ConditionReady, Status: metav1.ConditionTrue, Reason: ReasonReady, Message: messageReady,
-		ObservedGeneration: in.Have.Generation, LastTransitionTime: now,
 	}
 	switch {
 	case in.Import.Kind == model.Headless:
@@ -160,14 +171,16 @@ func importStatus(in ImportInput, local Local, now metav1.Time) api.ServiceImpor
 	case in.Service == nil || len(clusterIPs(in.Service)) == 0:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, ReasonPending, messageNoService
 	}
-	if _, omitted := model.EncodeExports(in.Exports); len(omitted) > 0 {
-		names := make([]string, len(omitted))
-		for i, c := range omitted {
-			names[i] = string(c)
-		}
-		ready.Message += messageOmittedOffersOfPeers + strings.Join(names, ", ")
-	}
 	status.Conditions = slices.Clone(in.Have.Status.Conditions)
-	meta.SetStatusCondition(&status.Conditions, ready)
+	SetCondition(&status.Conditions, ready, in.Have.Generation, now)
+	notices := noticesOf(in, local)
+	for _, kind := range noticeTypes {
+		notice := meta.FindStatusCondition(notices, kind)
+		if notice == nil {
+			meta.RemoveStatusCondition(&status.Conditions, kind)
+			continue
+		}
+		SetCondition(&status.Conditions, *notice, in.Have.Generation, now)
+	}
 	return status
 }

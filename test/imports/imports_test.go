@@ -22,6 +22,7 @@ var deciding = map[string][]string{
 	"plugin/zone":      {module + "internal/mcs$"},
 	"syncd/model":      {module + "internal/mcs$"},
 	"syncd/merge":      append([]string{module + "internal/mcs", module + "syncd/model$"}, apiTypes...),
+	"syncd/policy":     append([]string{module + "internal/mcs$", module + "syncd/model$", module + "syncd/plan$"}, apiTypes...),
 	"syncd/plan":       append([]string{module + "internal/mcs", module + "syncd/model$"}, apiTypes...),
 }
 
@@ -43,6 +44,7 @@ var acting = []string{
 	"internal/watch",
 	"plugin/internal/apitest", // a fake API server, for tests
 	"plugin/k8smcs",
+	"plugin/snapshot",
 	"plugin/source",
 	"syncd",
 	"syncd/config",

@@ -75,7 +75,7 @@ current-context: x
 		{
 			name: "a peer that forbids a resource", id: "forbids",
 			secret:   map[string][]byte{"kubeconfig": stranger},
-			resource: "endpointslices.discovery.k8s.io", reason: "Forbidden", line: []string{"endpointslices.discovery.k8s.io", "apply deploy/rbac/peer.yaml in the peer"},
+			resource: "services", reason: "Forbidden", line: []string{"services", "apply deploy/rbac/peer.yaml in the peer"},
 			heal: func(t *testing.T) {
 				east.apply(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: stranger}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: k8s-mcs-peer}\nsubjects: [{kind: User, name: stranger, apiGroup: rbac.authorization.k8s.io}]\n")
 			},

@@ -80,7 +80,7 @@ func TestGKECompat(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if len(e.Status.Conditions) != 2 || e.Status.Conditions[0].Status != metav1.ConditionTrue {
+		if len(e.Status.Conditions) != 3 || e.Status.Conditions[0].Status != metav1.ConditionTrue {
 			return fmt.Errorf("conditions are %v", e.Status.Conditions)
 		}
 		return nil

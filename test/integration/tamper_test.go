@@ -185,7 +185,7 @@ func TestMisbehavingPeer(t *testing.T) {
 		before := writesOnceQuiet(t, hub, syncdUser)
 		for _, p := range failing {
 			p.rule = p.proxy.Add(tamper.Rule{Effect: p.effect})
-			p.proxy.Add(tamper.Rule{Match: tamper.Match{Verb: tamper.Watch}, Effect: tamper.Expire(), Times: 3})
+			p.proxy.Add(tamper.Rule{Match: tamper.Match{Verb: tamper.Watch}, Effect: tamper.Expire(), Times: 4}) // all that there are
 		}
 		for _, p := range failing {
 			eventually(t, "tries with peer "+p.id, func() error { return applied(p.rule, 3) })

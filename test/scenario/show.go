@@ -35,6 +35,9 @@ func (w *world) showObjects() string {
 		if imp := w.imports[key]; imp != nil {
 			showImport(&b, imp)
 		}
+		for _, c := range w.conflicts[key] {
+			fmt.Fprintf(&b, "Conflict %s %s: %s\n", key, c.Reason, c.Message())
+		}
 		if s := w.services[key]; s != nil {
 			fmt.Fprintf(&b, "Service %s/%s %s %s\n", s.Namespace, s.Name, strings.Join(s.Spec.ClusterIPs, ","), servicePorts(s.Spec.Ports))
 		}
@@ -57,13 +60,12 @@ func showImport(b *strings.Builder, imp *api.ServiceImport) {
 	for _, c := range imp.Status.Clusters {
 		clusters = append(clusters, c.Cluster)
 	}
-	condition := "no condition"
-	if len(imp.Status.Conditions) > 0 {
-		c := imp.Status.Conditions[0]
-		condition = fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason)
+	conditions := make([]string, 0, len(imp.Status.Conditions))
+	for _, c := range imp.Status.Conditions {
+		conditions = append(conditions, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
 	}
 	fmt.Fprintf(b, "ServiceImport %s/%s %s [%s] [%s] from %s %s\n", imp.Namespace, imp.Name, imp.Spec.Type,
-		strings.Join(imp.Spec.IPs, " "), strings.Join(ports, " "), strings.Join(clusters, ","), condition)
+		strings.Join(imp.Spec.IPs, " "), strings.Join(ports, " "), strings.Join(clusters, ","), strings.Join(conditions, " "))
 }
 
 func servicePorts(all []corev1.ServicePort) string {
@@ -84,6 +86,9 @@ func showSlice(b *strings.Builder, s *discoveryv1.EndpointSlice) {
 		text := strings.Join(e.Addresses, ",")
 		if !*e.Conditions.Ready {
 			text += "(not ready)"
+		}
+		if e.Hints != nil {
+			text += "(hint " + e.Hints.ForZones[0].Name + ")"
 		}
 		endpoints = append(endpoints, text)
 	}

@@ -36,16 +36,19 @@ type world struct {
 	imports  map[mcs.ServiceKey]*api.ServiceImport
 	services map[mcs.ServiceKey]*corev1.Service
 	slices   map[mcs.ServiceKey]map[string]*discoveryv1.EndpointSlice
-	vips     int // allotted so far
+	// conflicts are what each exporter is told.
+	conflicts map[mcs.ServiceKey][]model.Conflict
+	vips      int // allotted so far
 }
 
 func newWorld() *world {
 	return &world{
-		objects:  map[mcs.ClusterID]map[string]any{},
-		unknown:  map[mcs.ClusterID]bool{},
-		imports:  map[mcs.ServiceKey]*api.ServiceImport{},
-		services: map[mcs.ServiceKey]*corev1.Service{},
-		slices:   map[mcs.ServiceKey]map[string]*discoveryv1.EndpointSlice{},
+		objects:   map[mcs.ClusterID]map[string]any{},
+		unknown:   map[mcs.ClusterID]bool{},
+		imports:   map[mcs.ServiceKey]*api.ServiceImport{},
+		services:  map[mcs.ServiceKey]*corev1.Service{},
+		slices:    map[mcs.ServiceKey]map[string]*discoveryv1.EndpointSlice{},
+		conflicts: map[mcs.ServiceKey][]model.Conflict{},
 	}
 }
 
@@ -140,6 +143,7 @@ func (w *world) syncService(key mcs.ServiceKey, offers map[mcs.ClusterID]map[mcs
 			}
 		}
 	}
+	w.conflicts[key] = merge.Conflicts(view.Exports)
 	var imp *model.Import
 	if merged, ok := merge.Merge(view.Exports, plan.PortsOf(have)); ok {
 		imp = &merged
@@ -155,7 +159,10 @@ func (w *world) syncService(key mcs.ServiceKey, offers map[mcs.ClusterID]map[mcs
 		w.slices[key][s.Name] = s
 	}
 
-	in := plan.ImportInput{Import: imp, Exports: merge.Order(view.Exports), Service: w.services[key], Have: have}
+	in := plan.ImportInput{
+		Import: imp, Exports: merge.Order(view.Exports), Service: w.services[key],
+		Slices: plan.Standing(standing, changes), Have: have,
+	}
 	change := plan.ServiceImport(in, local)
 	if change.Verb != plan.None {
 		writes++

@@ -296,7 +296,7 @@ func (w *world) checkStep(ctx context.Context, all []check, step int) ([]string,
 	if err := w.remember(ctx, step); err != nil {
 		return nil, err
 	}
-	if len(w.c.Expect.Metrics) > 0 && w.dns != nil {
+	if w.dns != nil && slices.ContainsFunc(w.c.Expect.Metrics, func(m MetricCheck) bool { return m.Process == "dns" }) {
 		p, err := w.scrape(ctx, "dns", w.dns.cluster)
 		if err != nil {
 			return nil, err
