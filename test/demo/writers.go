@@ -31,7 +31,7 @@ var mayWrite = map[string]struct {
 		"serviceaccounts", "clusterroles", "clusterrolebindings", "roles", "rolebindings",
 	}},
 	syncdUser: {"syncd", []string{
-		"serviceimports", "serviceimports/status", "serviceexports/status", "services", "endpointslices", "endpoints", "events",
+		"serviceimports", "serviceimports/status", "serviceexports/status", "services", "endpointslices", "endpoints", "events", "leases",
 	}},
 }
 

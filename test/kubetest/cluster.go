@@ -246,8 +246,18 @@ func (c *Cluster) Kill() error {
 }
 
 // Hang stops the cluster in the middle of what it does: SIGSTOP. Connections
-// stay open, and nothing is answered.
-func (c *Cluster) Hang() error { return c.signal(syscall.SIGSTOP) }
+// stay open, and nothing is answered from its return on.
+func (c *Cluster) Hang() error {
+	if err := c.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for _, p := range c.processes() {
+		if err := p.standsStill(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Resume ends Hang.
 func (c *Cluster) Resume() error { return c.signal(syscall.SIGCONT) }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,6 +96,31 @@ func (p *Process) signal(s syscall.Signal) error {
 		return fmt.Errorf("send %s to %s: %w", s, p.name, err)
 	}
 	return nil
+}
+
+// stillWithin is how long a process may take to stand still.
+const stillWithin = 5 * time.Second
+
+// standsStill waits until every thread of a process that was sent SIGSTOP has
+// stopped: those that run on another processor go on for a moment.
+func (p *Process) standsStill() error {
+	for deadline := time.Now().Add(stillWithin); ; time.Sleep(time.Millisecond) {
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.Pid()))
+		if err != nil || len(stats) == 0 {
+			return fmt.Errorf("find the threads of %s: %w", p.name, errors.Join(err, os.ErrNotExist))
+		}
+		moving := slices.ContainsFunc(stats, func(file string) bool {
+			text, err := os.ReadFile(file)
+			_, state, _ := strings.Cut(string(text), ") ") // after the name
+			return err == nil && !strings.HasPrefix(state, "T")
+		})
+		if !moving {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("stop %s: it still runs %s after SIGSTOP", p.name, stillWithin)
+		}
+	}
 }
 
 // Stop sends SIGTERM and waits for the end, at most as long as ctx lives.
