@@ -273,19 +273,15 @@ func TestSinkLooksThroughALoadBalancerInRandomOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got sink
+			sinks := make(chan sink, 1)
 			balancer := dnsserver.GetConfig(controller).Plugin[0](plugin.HandlerFunc(func(_ context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
-				got = sinkOf(w)
+				sinks <- sinkOf(w)
 				return 0, w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError))
 			}))
-			done := make(chan struct{}, 1)
-			udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) {
-				_, _ = balancer.ServeDNS(t.Context(), w, r)
-				done <- struct{}{}
-			})
+			udp, _ := serving(t, func(w dns.ResponseWriter, r *dns.Msg) { _, _ = balancer.ServeDNS(t.Context(), w, r) })
 			for range 2 { // the second one knows from the first
 				exchange(t, "udp", udp, question("example.org.", dns.TypeA))
-				<-done
+				got := <-sinks
 				if (got.socket != nil) != c.socket || !got.reuse {
 					t.Errorf("socket %t, reuse %t; want %t, true", got.socket != nil, got.reuse, c.socket)
 				}
