@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,12 +31,12 @@ const (
 )
 
 // addresses gives addresses that no endpoint has had before, so that services
-// keep their number of different ones.
-type addresses struct{ n int }
+// keep their number of different ones. It is safe for concurrent use.
+type addresses struct{ last atomic.Int64 }
 
 func (a *addresses) next() string {
-	a.n++
-	return fmt.Sprintf("11.%d.%d.%d", a.n>>16&255, a.n>>8&255, a.n&255)
+	n := a.last.Add(1)
+	return fmt.Sprintf("11.%d.%d.%d", n>>16&255, n>>8&255, n&255)
 }
 
 // churn changes slices at random, but never those of the probe, until the
