@@ -110,7 +110,7 @@ func (p *Process) standsStill() error {
 			return fmt.Errorf("find the threads of %s: %w", p.name, errors.Join(err, os.ErrNotExist))
 		}
 		moving := slices.ContainsFunc(stats, func(file string) bool {
-			text, err := os.ReadFile(file) //nolint:gosec // a thread of our child
+			text, err := os.ReadFile(file)                 //nolint:gosec // a thread of our child
 			_, state, _ := strings.Cut(string(text), ") ") // after the name
 			return err == nil && !strings.HasPrefix(state, "T")
 		})
