@@ -57,9 +57,7 @@ func (s *story) killPeer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrote := requests(events, syncdUser, begin, func(e kubetest.AuditEvent) bool {
-		return e.Writes() && e.Resource != "leases" // those are renewed whatever happens
-	})
+	wrote := requests(events, syncdUser, begin, kubetest.AuditEvent.Changes)
 	s.screen.line("  By the audit log of %s, syncd wrote %d objects since the kill, its Leases aside", tokyo2, len(wrote))
 	if err := s.check(finding{"what syncd of " + tokyo2 + " writes while " + osaka1 + " is away", nil, wrote}); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (s *story) renewCredential(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrote := requests(events, syncdUser, begin, kubetest.AuditEvent.Writes)
+	wrote := requests(events, syncdUser, begin, kubetest.AuditEvent.Changes)
 	s.screen.took("its credential is replaced while in use", took, fmt.Sprintf("and syncd has read %s with the new one; it wrote %d objects", osaka1, len(wrote)))
 	return s.check(finding{"what syncd of " + tokyo2 + " writes when a credential is replaced", nil, wrote})
 }

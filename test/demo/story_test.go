@@ -33,9 +33,10 @@ func TestRequestsAreThoseOfOneUserSinceATime(t *testing.T) {
 		{User: syncdUser, Verb: "update", Resource: "services", Name: "before", Time: begin.Add(-time.Second)},
 		{User: syncdUser, Verb: "update", Resource: "services", Name: "after", Time: begin.Add(time.Second)},
 		{User: syncdUser, Verb: "watch", Resource: "services", Time: begin.Add(time.Second)},
+		{User: syncdUser, Verb: "update", Resource: "leases", Name: "syncd", Time: begin.Add(time.Second)},
 		{User: peerUser, Verb: "update", Resource: "services", Name: "another's", Time: begin.Add(time.Second)},
 	}
-	got := requests(events, syncdUser, begin, kubetest.AuditEvent.Writes)
+	got := requests(events, syncdUser, begin, kubetest.AuditEvent.Changes)
 	if want := []string{"update services after"}; !slices.Equal(got, want) {
 		t.Errorf("requests %q, want %q", got, want)
 	}

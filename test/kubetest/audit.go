@@ -25,6 +25,10 @@ type AuditEvent struct {
 	Code        int    // HTTP status
 }
 
+// Changes reports whether the request asked for a change of anything but a Lease:
+// a Lease is renewed as time goes by, whatever happens.
+func (e AuditEvent) Changes() bool { return e.Writes() && e.Resource != "leases" }
+
 // Writes reports whether the request asked for a change.
 func (e AuditEvent) Writes() bool {
 	switch e.Verb {

@@ -46,14 +46,14 @@ func (o WritesCheck) eval(ctx context.Context, w *world) error {
 	if err != nil {
 		return err
 	}
-	except := []string{"leases"} // they are renewed whatever else happens
+	var except []string
 	for _, kind := range o.ExceptKinds {
 		except = append(except, resources[kind].Resource)
 	}
 	n := 0
 	var shown []string
 	for _, e := range events {
-		if !e.Writes() || e.Time.Before(from) || e.Time.After(to) || slices.Contains(except, e.Resource) || o.Verb != "" && e.Verb != o.Verb {
+		if !e.Changes() || e.Time.Before(from) || e.Time.After(to) || slices.Contains(except, e.Resource) || o.Verb != "" && e.Verb != o.Verb {
 			continue
 		}
 		n++
