@@ -69,8 +69,9 @@ func (s *series) add(r *running) {
 	imports, endpoints := r.source.Counts()
 	s.imports += float64(imports)
 	s.endpoints += float64(endpoints)
-	s.unsynced = s.unsynced || !r.observer.live.Load()
-	s.snapshot = s.snapshot || r.observer.fromSnapshot.Load()
+	live, fromSnapshot := r.source.Serving()
+	s.unsynced = s.unsynced || !live
+	s.snapshot = s.snapshot || fromSnapshot
 	if age, known := r.source.Age(); known {
 		s.age, s.ageKnown = max(s.age, age.Seconds()), true
 	}

@@ -1,7 +1,6 @@
 package k8smcs
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/coredns/coredns/plugin"
@@ -40,12 +39,10 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	}, append([]string{"zone"}, labels...))
 }
 
-// observer counts for one Source, and remembers what its gauges are.
+// observer counts for one Source.
 type observer struct {
 	zone               string
 	publish, programme prometheus.Observer
-	fromSnapshot       atomic.Bool
-	live               atomic.Bool // has published what the API server said
 }
 
 var _ source.Observer = &observer{}
@@ -55,10 +52,7 @@ func newObserver(zone string) *observer {
 }
 
 // Published implements source.Observer.
-func (o *observer) Published(took time.Duration) {
-	o.publish.Observe(took.Seconds())
-	o.live.Store(!o.fromSnapshot.Load())
-}
+func (o *observer) Published(took time.Duration) { o.publish.Observe(took.Seconds()) }
 
 // Programmed implements source.Observer.
 func (o *observer) Programmed(delay time.Duration) { o.programme.Observe(delay.Seconds()) }
@@ -72,9 +66,6 @@ func (o *observer) WatchFailed(resource string) {
 func (o *observer) Rejected(resource string, reason source.Reason) {
 	rejectedObjects.WithLabelValues(o.zone, resource, string(reason)).Inc()
 }
-
-// SnapshotServed implements source.Observer.
-func (o *observer) SnapshotServed(serving bool) { o.fromSnapshot.Store(serving) }
 
 // SnapshotRead implements source.Observer.
 func (o *observer) SnapshotRead(result source.SnapshotResult) {

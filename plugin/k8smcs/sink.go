@@ -46,7 +46,7 @@ func sinkOf(w dns.ResponseWriter) sink {
 			switch rtype := reflect.TypeOf(w); {
 			case rtype == trackerType: // notes the plugin's name
 				w, _ = reflect.TypeAssert[dns.ResponseWriter](reflect.ValueOf(w).Elem().Field(trackerField))
-			case isSocket(rtype) && scrubbed:
+			case scrubbed && isSocket(rtype):
 				s.reuse = true
 				if ordered {
 					s.socket = w
@@ -80,26 +80,50 @@ var trackerType, trackerField = func() (tracker reflect.Type, field int) {
 // ordersAtRandom reports a load balancer that puts records into random order,
 // as they are already. One that prefers networks or has weights does more.
 func ordersAtRandom(lb *loadbalance.LoadBalanceResponseWriter) bool {
-	order := reflect.ValueOf(lb).Elem().FieldByName("shuffle")
-	if order.Kind() != reflect.Func || order.IsNil() {
+	if orderField < 0 {
 		return false
 	}
-	if order.Pointer() == randomOrder.Load() {
+	order := reflect.ValueOf(lb).Elem().Field(orderField).Pointer() // 0 for nil
+	if order != 0 && order == randomOrder.Load() {
 		return true
 	}
-	if runtime.FuncForPC(order.Pointer()).Name() != "github.com/coredns/coredns/plugin/loadbalance.randomShuffle" {
+	if f := runtime.FuncForPC(order); f == nil || f.Name() != "github.com/coredns/coredns/plugin/loadbalance.randomShuffle" {
 		return false
 	}
-	randomOrder.Store(order.Pointer())
+	randomOrder.Store(order)
 	return true
 }
 
-// randomOrder is that function of loadbalance, once it was seen.
-var randomOrder atomic.Uintptr
+// orderField is the field of a load balancer with the function that orders
+// records, -1 when it has none; randomOrder is the function for random order, once
+// it was seen.
+var (
+	orderField = func() int {
+		field, ok := reflect.TypeFor[loadbalance.LoadBalanceResponseWriter]().FieldByName("shuffle")
+		if !ok || len(field.Index) != 1 || field.Type.Kind() != reflect.Func {
+			return -1
+		}
+		return field.Index[0]
+	}()
+	randomOrder atomic.Uintptr
+)
 
 // isSocket reports the writer of a UDP or TCP socket of miekg/dns. Others keep
 // a message for later: DNS over HTTPS, gRPC, and plugins that ask for a name by
 // themselves.
 func isSocket(t reflect.Type) bool {
-	return t != nil && t.Kind() == reflect.Pointer && t.Elem().Name() == "response" && t.Elem().PkgPath() == "github.com/miekg/dns"
+	if t == nil || t.Kind() != reflect.Pointer {
+		return false
+	}
+	if socketType.Load() == any(t) {
+		return true
+	}
+	if t.Elem().Name() != "response" || t.Elem().PkgPath() != "github.com/miekg/dns" {
+		return false
+	}
+	socketType.Store(t)
+	return true
 }
+
+// socketType is that type, once it was seen.
+var socketType atomic.Value

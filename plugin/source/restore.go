@@ -129,7 +129,6 @@ func (s *Source) serve(loaded *snapshot.Snapshot) {
 	s.zone.Store(z)
 	s.count(b)
 	s.builder.Resume(z.Serial())
-	s.opts.Observer.SnapshotServed(true)
 	s.mu.Unlock()
 
 	s.opts.Observer.Published(time.Since(start))
@@ -145,7 +144,6 @@ func (s *Source) drop() {
 	s.restored = nil
 	s.zone.Store(nil)
 	s.stale.Store(false)
-	s.opts.Observer.SnapshotServed(false)
 }
 
 // isOf reports whether a snapshot is of this cluster. One that is not is

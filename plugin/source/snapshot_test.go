@@ -40,10 +40,13 @@ func snapshotOf(t *testing.T, server *apitest.Server) (file string, serial uint3
 	return file, serial
 }
 
-func wantServed(t *testing.T, n *notes, want ...string) {
+func wantServed(t *testing.T, s *Source, n *notes, live bool, times int) {
 	t.Helper()
-	if got := n.matching("metric serving"); strings.Join(got, ",") != strings.Join(want, ",") {
-		t.Errorf("the snapshot was served and not: %q, want %q", got, want)
+	if got := n.matching("warning", "Serving the snapshot"); len(got) != times {
+		t.Errorf("lines %q, want %d of a snapshot that is served", got, times)
+	}
+	if isLive, fromSnapshot := s.Serving(); isLive != live || fromSnapshot {
+		t.Errorf("live data is served: %v, want %v; the snapshot: %v, want that it is not any more", isLive, live, fromSnapshot)
 	}
 }
 
@@ -90,7 +93,8 @@ func TestSnapshotIsServedWhileTheAPIServerIsAway(t *testing.T) {
 		t.Errorf("stale %v, age %v (%v)", s.Stale(), age, known)
 	}
 	eventually(t, "metric and log line", func() bool {
-		return len(n.matching("metric serving true")) == 1 && len(n.matching("metric read good")) == 1 &&
+		live, fromSnapshot := s.Serving()
+		return !live && fromSnapshot && len(n.matching("metric read good")) == 1 &&
 			len(n.matching("warning", "Serving the snapshot "+file, "with 2 imports and 1 endpoints")) == 1
 	})
 	before, err := os.ReadFile(file)
@@ -136,7 +140,7 @@ func TestLiveDataTakesTheSnapshotsPlace(t *testing.T) {
 	if s.Zone().Serial() <= restored {
 		t.Errorf("serial %d is not above that of the snapshot, %d", s.Zone().Serial(), restored)
 	}
-	wantServed(t, n, "metric serving true", "metric serving false")
+	wantServed(t, s, n, true, 1)
 	eventually(t, "the data is fresh", func() bool { return !s.Stale() })
 	server.Fail("namespaces", 0)
 	eventually(t, "a snapshot of the live data", func() bool { return len(n.matching("written true")) > 0 })
@@ -168,7 +172,7 @@ func TestSnapshotIsNotServedWhenTheAPIServerIsThere(t *testing.T) {
 	if s.Zone().Serial() <= serial {
 		t.Errorf("serial %d is not above that of the snapshot, %d", s.Zone().Serial(), serial)
 	}
-	wantServed(t, n)
+	wantServed(t, s, n, true, 0)
 }
 
 func TestSnapshotsThatAreNotServed(t *testing.T) {
@@ -211,7 +215,7 @@ func TestSnapshotsThatAreNotServed(t *testing.T) {
 			if s.Zone() != nil || s.Stale() {
 				t.Errorf("zone %v, stale %v", s.Zone(), s.Stale())
 			}
-			wantServed(t, n)
+			wantServed(t, s, n, false, 0)
 		})
 	}
 }
@@ -242,11 +246,11 @@ func TestSnapshotOfAnotherClusterIsDropped(t *testing.T) {
 			if s.Stale() {
 				t.Error("no data is stale")
 			}
-			served := []string{}
+			times := 0
 			if late {
-				served = []string{"metric serving true", "metric serving false"}
+				times = 1
 			}
-			wantServed(t, n, served...)
+			wantServed(t, s, n, false, times)
 			server.Fail("serviceimports", 0)
 			wantAnswer(t, s, "pear.orchard.svc", "[[10 96 7 10]]")
 			eventually(t, "the file is that of the other cluster", func() bool { return read(t, file).Cluster == "another" })
@@ -264,7 +268,7 @@ func TestSnapshotIsDroppedWhenItBecomesTooOld(t *testing.T) {
 	if got := n.matching("error", "no longer served", "older than 1h0m0s"); len(got) != 1 {
 		t.Errorf("lines about it: %q, want one", got)
 	}
-	wantServed(t, n, "metric serving true", "metric serving false")
+	wantServed(t, s, n, false, 1)
 	if _, known := s.Age(); known || s.Stale() {
 		t.Error("there is no data, and it has an age or is stale")
 	}

@@ -42,9 +42,6 @@ type Observer interface {
 	// Rejected counts an object of which something is not served for a reason;
 	// an object with several reasons is counted once for each.
 	Rejected(resource string, reason Reason)
-	// SnapshotServed is whether the answers come from the snapshot, whenever
-	// that changes.
-	SnapshotServed(serving bool)
 	// SnapshotRead is how the reading of the snapshot ended, once per Run.
 	SnapshotRead(result SnapshotResult)
 	// SnapshotWritten counts the writes of the snapshot.
@@ -263,6 +260,13 @@ func (s *Source) Counts() (imports, endpoints int) {
 	return s.imports, s.endpoints
 }
 
+// Serving tells what is served: live data, the snapshot, or neither of them yet.
+func (s *Source) Serving() (live, fromSnapshot bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isLive, s.restored != nil
+}
+
 // count notes how much is served; under mu.
 func (s *Source) count(b *zone.Builder) { s.imports, s.endpoints = b.Imports(), b.Endpoints() }
 
@@ -302,10 +306,7 @@ func (s *Source) publishOnce() {
 	s.count(s.builder)
 	imports, endpoints := s.imports, s.endpoints
 	before := s.zone.Swap(z)
-	if s.restored != nil {
-		s.restored = nil
-		s.opts.Observer.SnapshotServed(false)
-	}
+	s.restored = nil
 	triggers := s.triggers.take()
 	first := !s.isLive
 	if first {

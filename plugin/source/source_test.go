@@ -65,7 +65,6 @@ func (n *notes) Rejected(_ string, reason Reason) {
 	n.add("rejected", "%s", []any{reason})
 }
 func (n *notes) Programmed(time.Duration)      { n.count(&n.programmed) }
-func (n *notes) SnapshotServed(serving bool)   { n.add("metric", "serving %v", []any{serving}) }
 func (n *notes) SnapshotRead(r SnapshotResult) { n.add("metric", "read %v", []any{r}) }
 func (n *notes) SnapshotWritten(ok bool)       { n.add("metric", "written %v", []any{ok}) }
 

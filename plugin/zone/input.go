@@ -66,7 +66,8 @@ func (s Slice) equal(o Slice) bool {
 // Endpoint is one address of a ready endpoint.
 type Endpoint struct {
 	Address netip.Addr
-	// Host is the endpoint's host name, a DNS label; empty gives the name of [AddressHost].
+	// Host is the endpoint's host name, a DNS label; empty gives a name made of the
+	// address, see appendAddressHost.
 	Host string
 }
 
@@ -119,11 +120,9 @@ func IsLabel(s string) bool {
 	return true
 }
 
-// AddressHost is the label of an endpoint without a host name: its address in
+// appendAddressHost appends the label of an endpoint without a host name: its address in
 // canonical form (RFC 5952) with dots and colons turned into dashes. A label
 // neither begins nor ends with a dash (RFC 1123 2.1), so "::" at an end gets a 0.
-func AddressHost(a netip.Addr) string { return string(appendAddressHost(nil, a)) }
-
 func appendAddressHost(to []byte, a netip.Addr) []byte {
 	begin := len(to)
 	to = a.AppendTo(to)

@@ -261,7 +261,7 @@ func worldNames() (names []string) {
 
 func addressHosts() (hosts []string) {
 	for _, a := range worldAddresses {
-		hosts = append(hosts, AddressHost(a))
+		hosts = append(hosts, string(appendAddressHost(nil, a)))
 	}
 	return hosts
 }
