@@ -2,8 +2,9 @@ package peer
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/k8s-mcs/k8s-mcs/internal/mcs"
@@ -19,14 +20,29 @@ const (
 
 // bounded is what of a cluster does not fit.
 type bounded struct {
-	changed atomic.Bool // since the last look
-
-	mu     sync.Mutex // guards the fields below
+	mu     sync.Mutex                    // guards the fields below
+	due    bool                          // a look is due
+	stale  map[mcs.ServiceKey]struct{}   // services whose use changed since the last one
+	uses   map[mcs.ServiceKey]policy.Use // what exports take of the bounds
 	left   map[mcs.ServiceKey]bool
 	looked time.Time
 	near   bool
 
 	told int // denied exports that were told; of the goroutine that decides
+}
+
+// touch notes that what services take of the bounds changed; without any, that
+// what is denied did.
+func (b *bounded) touch(keys ...mcs.ServiceKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = true
+	if b.stale == nil {
+		b.stale, b.uses = map[mcs.ServiceKey]struct{}{}, map[mcs.ServiceKey]policy.Use{}
+	}
+	for _, key := range keys {
+		b.stale[key] = struct{}{}
+	}
 }
 
 // LeftOut reports whether an export does not fit the bounds on one cluster.
@@ -54,11 +70,19 @@ func (c *Cluster) bound(bounds policy.Bounds, now time.Time) (found bounding, lo
 	b := &c.bounded
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now.Sub(b.looked) < boundEvery || !b.changed.Swap(false) {
+	if now.Sub(b.looked) < boundEvery || !b.due {
 		return bounding{}, false
 	}
-	b.looked = now
-	left, share := bounds.LeftOut(c.uses())
+	b.due, b.looked = false, now
+	for key := range b.stale {
+		if use, ok := c.use(key); ok {
+			b.uses[key] = use
+		} else {
+			delete(b.uses, key)
+		}
+	}
+	clear(b.stale)
+	left, share := bounds.LeftOut(slices.Collect(maps.Values(b.uses)))
 	found = bounding{left: len(left), share: share, near: share >= nearly}
 	for key := range b.left {
 		if !left[key] {
@@ -75,24 +99,20 @@ func (c *Cluster) bound(bounds policy.Bounds, now time.Time) (found bounding, lo
 	return found, true
 }
 
-// uses are what the cluster's exports take of the bounds.
-func (c *Cluster) uses() []policy.Use {
-	keys := c.Keys()
-	uses := make([]policy.Use, 0, len(keys))
-	for _, key := range keys {
-		d, ok := c.declaration(key)
-		if !ok || c.options.Namespaces.Closed(key.Namespace) {
-			continue
-		}
-		use := policy.Use{Key: key, Created: d.Created}
-		kept, _ := c.slices.Of(key)
-		for _, s := range kept {
-			use.Slices++
-			use.Endpoints += len(s.Endpoints)
-		}
-		uses = append(uses, use)
+// use is what the export of a service takes of the bounds; ok is false when there
+// is none that counts.
+func (c *Cluster) use(key mcs.ServiceKey) (use policy.Use, ok bool) {
+	d, ok := c.declaration(key)
+	if !ok || c.options.Namespaces.Closed(key.Namespace) {
+		return policy.Use{}, false
 	}
-	return uses
+	use = policy.Use{Key: key, Created: d.Created}
+	kept, _ := c.slices.Of(key)
+	for _, s := range kept {
+		use.Slices++
+		use.Endpoints += len(s.Endpoints)
+	}
+	return use, true
 }
 
 // Denied are the clusters whose export of a service is not taken over: its

@@ -298,7 +298,7 @@ func same[T any](a, b T) bool { return reflect.DeepEqual(a, b) }
 // ifExported passes a change on when the service is exported: most are not.
 func (c *Cluster) ifExported(key mcs.ServiceKey) {
 	if _, exported := c.declaration(key); exported || c.withholds(key) {
-		c.bounded.changed.Store(true)
+		c.bounded.touch(key)
 		c.options.Changed(key)
 	}
 }

@@ -2,6 +2,7 @@ package peer
 
 import (
 	"log/slog"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,7 +18,7 @@ import (
 func Offers(cluster mcs.ClusterID, objects []any) map[mcs.ServiceKey]model.Export {
 	c := NewCluster(Options{
 		ID: cluster, Log: slog.New(slog.DiscardHandler),
-		Namespaces: policy.Namespaces{Denied: []string{"default", "kube-*"}},
+		Namespaces: policy.Namespaces{Denied: strings.Split(policy.DeniedByDefault, ",")},
 		Changed:    func(mcs.ServiceKey) {}, Synced: func() {},
 	})
 	defer c.slices.queue.ShutDown()

@@ -320,7 +320,7 @@ func (r *Registry) configure(e *entry) bool {
 	}
 	e.options = options
 	if changed && e.cluster != nil {
-		e.cluster.bounded.changed.Store(true)
+		e.cluster.bounded.touch()
 	}
 	return changed
 }

@@ -28,8 +28,8 @@ func (c *Cluster) exported(key mcs.ServiceKey) {
 		}
 		c.guard.mu.Unlock()
 	}
-	c.bounded.changed.Store(true)
 	known := c.follow(key)
+	c.bounded.touch(key)
 	if !declared && c.options.Peer != nil {
 		c.options.Peer.Judge()
 	}
@@ -54,7 +54,7 @@ func (c *Cluster) compared(stored func() []mcs.ServiceKey, heldSince, now time.T
 		return nil, false
 	}
 	c.guard.compared = true
-	c.bounded.changed.Store(true)
+	c.bounded.touch()
 	c.guard.ledger = policy.NewLedger(heldSince)
 	for _, key := range c.Keys() {
 		c.guard.ledger.Declare(key)
