@@ -104,8 +104,81 @@ func TestFailureModesQuotesTheLog(t *testing.T) {
 	}
 }
 
-// composed are log texts whose second word is filled in.
-var composed = []string{"Cannot list", "Cannot watch"}
+// TestFailureModesKnowsEveryTrouble finds the lines with which the programs report
+// trouble, and wants a part of each in the document.
+func TestFailureModesKnowsEveryTrouble(t *testing.T) {
+	var known []string // code spans of several words
+	for line := range strings.Lines(read(t, "docs", "failure-modes.md")) {
+		for i, text := range strings.Split(line, "`") {
+			if i%2 == 1 && strings.Contains(text, " ") {
+				known = append(known, text)
+			}
+		}
+	}
+	found := 0
+	for _, folder := range []string{"cmd", "internal", "plugin", "syncd"} {
+		for _, path := range goFiles(t, folder) {
+			for _, line := range troubles(t, path) {
+				found++
+				if !slices.Contains(filledIn, line) && !slices.ContainsFunc(known, func(text string) bool { return strings.Contains(line, text) }) {
+					t.Errorf("%s logs %q, which docs/failure-modes.md does not name", path, line)
+				}
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("found %d lines only: this test no longer reads the programs", found)
+	}
+}
+
+// troubles are the texts that a file logs as warnings and errors.
+func troubles(t *testing.T, path string) (texts []string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || !slices.Contains([]string{"Warn", "Warning", "Warningf", "Error", "Errorf"}, method.Sel.Name) || !isLog(method.X) {
+			return true
+		}
+		if text, ok := call.Args[0].(*ast.BasicLit); ok {
+			line, err := strconv.Unquote(text.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts = append(texts, line)
+		}
+		return true
+	})
+	return texts
+}
+
+// isLog reports a logger by its name: log, or something's log or Log.
+func isLog(x ast.Expr) bool {
+	switch x := x.(type) {
+	case *ast.Ident:
+		return x.Name == "log"
+	case *ast.SelectorExpr:
+		return x.Sel.Name == "log" || x.Sel.Name == "Log"
+	}
+	return false
+}
+
+// composed are log texts whose second word is filled in, and filledIn the lines
+// that are filled in whole: with those, or with what is wrong with an object.
+var (
+	composed = []string{"Cannot list", "Cannot watch"}
+	filledIn = []string{
+		"Cannot %v%s: %s; trying again until it works",
+		"%s", "%s (%d other warnings about objects were not written)",
+	}
+)
 
 // goFiles are the Go files below a folder, without tests.
 func goFiles(t *testing.T, folder string) []string {
