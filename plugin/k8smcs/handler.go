@@ -74,7 +74,8 @@ func (p *Plugin) Name() string { return pluginName }
 // Ready implements the interface of the ready plugin: every watch has delivered
 // its first list, or a snapshot is served, and the server listens.
 func (p *Plugin) Ready() bool {
-	return p.source.Zone() != nil && (p.listening == nil || p.listening.Load())
+	// In this order: before listening is set, source may still be replaced.
+	return (p.listening == nil || p.listening.Load()) && p.source.Zone() != nil
 }
 
 // ServeDNS implements plugin.Handler. It takes no lock and, until the message is

@@ -150,7 +150,6 @@ func (r *registry) acquire(in *instance) {
 	defer r.mu.Unlock()
 	r.instances[in] = true
 	in.replaces = r.restarted
-	in.listening.Store(r.restarted != nil) // a reload takes over the sockets
 	for _, l := range in.leases {
 		shared := r.running[l.key]
 		if shared == nil {
@@ -166,6 +165,7 @@ func (r *registry) acquire(in *instance) {
 		l.running, l.plugin.source = shared, shared.source
 		l.source, l.observer = nil, nil
 	}
+	in.listening.Store(r.restarted != nil) // a reload takes over the sockets
 }
 
 // lastWrite bounds how long the end of an instance waits for its snapshots.
