@@ -174,7 +174,7 @@ func (b *Bed) buildPackage(ctx context.Context, pkg string) (string, error) {
 		return "", err
 	}
 	name, flags, env := filepath.Base(pkg), buildFlags, buildEnv
-	if raceDetector {
+	if RaceDetector {
 		name = "race-" + name
 		flags, env = append(slices.Clone(flags), "-race"), append(slices.Clone(env), "CGO_ENABLED=1")
 	}

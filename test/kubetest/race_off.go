@@ -2,6 +2,6 @@
 
 package kubetest
 
-// raceDetector says that this test runs under the race detector; the programs
+// RaceDetector says that this test runs under the race detector; the programs
 // that it builds then do so too.
-const raceDetector = false
+const RaceDetector = false

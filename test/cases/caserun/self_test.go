@@ -27,9 +27,6 @@ var wrong = []struct{ file, old, new, want string }{
 }
 
 func TestWrongCaseFilesFail(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: it starts control planes")
-	}
 	right := map[string]bool{}
 	var cases []*Case
 	var texts []string
