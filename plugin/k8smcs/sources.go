@@ -160,6 +160,7 @@ func (r *registry) acquire(in *instance) {
 			}
 			r.running[l.key] = shared
 			go shared.source.Run(ctx)
+			keepStacksDeep(ctx)
 		}
 		shared.users++
 		l.running, l.plugin.source = shared, shared.source
